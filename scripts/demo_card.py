@@ -205,7 +205,8 @@ def write_licence(folder: Path) -> None:
 
 
 def write(weights: dict, cfg: DemoConfig, images: int, folder: Path) -> None:
-    model = demo_export.build_model(weights, cfg).use_low_precision(True)
+    model = demo_export.build_model(weights, cfg)
+    model.use_low_precision(demo_export.has_quick_bf16())
     labels = torch.arange(cfg.num_classes).repeat_interleave(PER_CLASS)
     parts = labels.split(cfg.num_classes)
     samples = torch.cat([demo_export.ddim(model, part, SEED + i, STEPS, GUIDANCE)

@@ -13,6 +13,7 @@ with something else, whereas here the micro-batches of a step simply go to whoev
 """
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -46,6 +47,7 @@ SNR_CAP = 5.0  # noise levels with a better signal than this count less (Min-SNR
 WARM_UP_STEPS = 100
 SAVE_SECONDS = 180
 REPORT_SECONDS = 30
+COOL_SHARE = 0.25  # of --minutes, in which the learning rate falls
 
 
 class MicroBatches:
@@ -178,6 +180,9 @@ class Training:
 def rate_share(args, step: int, images: int) -> float:
     """What part of the learning rate counts now: rises over the first steps, falls at the end."""
     warm = min(1.0, (step + 1) / WARM_UP_STEPS)
+    if args.minutes:
+        left = (args.ends - time.monotonic()) / (60 * args.minutes)
+        return min(warm, max(0.0, left) / COOL_SHARE)
     return min(warm, (args.images - images) / args.cool) if args.cool else warm
 
 
@@ -220,6 +225,7 @@ def work(rank: int, args, port: int) -> None:
         dist.init_process_group("gloo", store=dist.PrefixStore("group", store), rank=rank,
                                 world_size=args.procs)
     torch.manual_seed(args.seed)
+    args.ends = time.monotonic() + 60 * args.minutes if args.minutes else math.inf
     cfg = config_of(args)
     training = Training(cfg, args.device, args.optimizer == "muon")
     training.coarse = args.coarse
@@ -258,7 +264,7 @@ def work(rank: int, args, port: int) -> None:
         if rank == 0 and now - saved > SAVE_SECONDS:
             training.save(args.work)
             saved = time.monotonic()
-        if agreed(bool(stopping), args):
+        if agreed(bool(stopping) or now > args.ends, args):
             break
     if rank == 0:
         training.save(args.work)
@@ -342,6 +348,9 @@ def parse(argv) -> argparse.Namespace:
     parser.add_argument("--images", type=int, default=10_000_000, help="stop after so many")
     parser.add_argument("--cool", type=int, default=0, metavar="N",
                         help="lower the learning rate over the last N of --images")
+    parser.add_argument("--minutes", type=float, default=0, metavar="M",
+                        help="stop after so long, the learning rate falling over the last quarter: "
+                             "for a machine that is lent; one process only")
     parser.add_argument("--coarse", action="store_true",
                         help="train at half the resolution, at a quarter of the cost per image: "
                              "a good beginning where time is short")
@@ -362,6 +371,8 @@ def parse(argv) -> argparse.Namespace:
         args.procs = len(os.sched_getaffinity(0)) if args.device == "cpu" else 1
     if args.micro is None:
         args.micro = 16 if args.device == "cpu" else args.batch
+    if args.minutes and (args.procs > 1 or args.cool):
+        parser.error("--minutes goes with --procs 1 and without --cool")
     if args.batch % args.micro:
         parser.error(f"--batch must be a multiple of --micro: got {args.batch} and {args.micro}")
     return args
