@@ -12,8 +12,7 @@ STEPS = (20, 50, 100)
 
 def command(steps, label, seed):
     return [TROUPE, "bench", "--model", "models/demo", "--class", str(label),
-            "--seed", str(seed), "--steps", str(steps), "--guidance", "1.5",
-            "--method", "picard", *FLAGS]
+            "--seed", str(seed), "--steps", str(steps), "--method", "picard", *FLAGS]
 
 
 def bench(steps, label, seed):

@@ -112,7 +112,7 @@ TEST(ModelDefaults, LeaveARecipeAlone) {
   const std::string image = folder.path("a.png");
   const Outcome plain = demo({image, "--steps", "2"});
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
-  EXPECT_EQ(plain.json()["guidance"], 1.5);
+  EXPECT_EQ(plain.json()["guidance"], 1.2);
   const std::string strong = folder.path("b.png");
   ASSERT_EQ(demo({strong, "--steps", "2", "--guidance", "4"}).exit_code, 0);
   const Outcome again = demo({folder.path("c.png"), "--from", strong});
