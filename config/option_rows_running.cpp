@@ -84,7 +84,7 @@ std::span<const Option> running_rows() {
        "the other file's largest |element| (of each tensor; 255 for pictures) "
        "are the same",
        kMethodGroup, kMethods | kVerify, real(&Method::tolerance, 0, kHuge),
-       "picard: 0.15 / sqrt(model calls), from 0.022 to 0.034; verify: 0"},
+       "picard: 0.067 / sqrt(model calls), from 0.01 to 0.015; verify: 0"},
       {"carry", "", 0, "KIND", "picard: identity, coefficient or deviation",
        kMethodGroup, kMethods, field(&Method::carry),
        "deviation; identity with --accept first_failing"},

@@ -316,8 +316,8 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   const samplers::MethodOptions chosen =
       make_plan(picard, {.num_calls = 100}).method;
   EXPECT_TRUE(starts_with("window", std::to_string(chosen.window_size)));
-  EXPECT_TRUE(starts_with("tolerance", "picard: 0.15 / sqrt(model calls)"));
-  EXPECT_EQ(chosen.tolerance, 0.022);
+  EXPECT_TRUE(starts_with("tolerance", "picard: 0.067 / sqrt(model calls)"));
+  EXPECT_EQ(chosen.tolerance, 0.01);
   EXPECT_TRUE(starts_with("carry", name_of(chosen.carry)));
   EXPECT_TRUE(starts_with("guess", name_of(chosen.initial_guess)));
   EXPECT_TRUE(starts_with("accept", name_of(chosen.accept)));
