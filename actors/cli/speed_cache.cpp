@@ -101,10 +101,10 @@ void SpeedCache::keep(const Speeds& measured) const {
   }
   try {
     make_cache_folder(folder_);
-    // Who does not get the lock within a second may lose a speed that another
-    // process has just added; it is measured again.
+    // Who does not get the lock within five seconds may lose a speed that
+    // another process has just added; it is measured again.
     const CacheLock lock(folder_ / "speeds.lock", [glances = 0]() mutable {
-      constexpr int kMostGlances = 20;
+      constexpr int kMostGlances = 100;
       return ++glances < kMostGlances;
     });
     add(measured);
