@@ -196,7 +196,7 @@ def ddim(model: DemoDiT, labels: torch.Tensor, seed: int, steps: int = 50,
 
 
 def has_quick_bf16() -> bool:
-    """Without its instructions a processor takes a hundred times as long for bf16 as for f32."""
+    """Without instructions for bf16 a processor is far slower with it than with f32."""
     return torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 

@@ -7,6 +7,7 @@ Needs PyTorch and the two Debian packages of demo_data.py; what cannot be checke
 
 import json
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -34,6 +35,15 @@ def random_model(cfg: DemoConfig) -> DemoDiT:
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.1)
     return model.eval()
+
+
+class Rate(unittest.TestCase):
+    def test_it_falls_to_nothing_over_the_last_quarter_of_the_minutes(self):
+        args = train_demo.parse(["--procs", "1", "--minutes", "4"])
+        late = train_demo.WARM_UP_STEPS  # steps after which the rate has risen
+        for left, share in ((120, 1.0), (30, 0.5), (-5, 0.0)):
+            args.ends = time.monotonic() + left
+            self.assertAlmostEqual(train_demo.rate_share(args, late, 0), share, places=2)
 
 
 @unittest.skipUnless(HAVE_EMOJI, "fonts-noto-color-emoji or unicode-data is not installed")

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "actors/remote/guest_log.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
@@ -76,6 +77,18 @@ std::vector<std::string> dialled_endpoints(
     }
   }
   return dialled;
+}
+
+bool refuse_other_version(net::Hub& hub, net::PeerId peer,
+                          const Applicant& applicant, const std::string& own) {
+  if (applicant.version == own) {
+    return false;
+  }
+  const std::string why = "other versions of Troupe: got " + applicant.version +
+                          ", expected " + own;
+  log_refused("a process (" + applicant.name + ")", why);
+  hub.refuse(peer, why);
+  return true;
 }
 
 PeerTokens new_tokens() { return {make_token(), make_token()}; }

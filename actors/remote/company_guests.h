@@ -71,6 +71,12 @@ struct Guest {
 [[nodiscard]] std::vector<std::string> dialled_endpoints(
     const std::vector<std::string>& endpoints, const std::string& address);
 
+/// Whether an applicant is of another version of Troupe than `own`: then it is
+/// refused, and the log says so. Thread: any.
+[[nodiscard]] bool refuse_other_version(net::Hub& hub, net::PeerId peer,
+                                        const Applicant& applicant,
+                                        const std::string& own);
+
 /// Random ones for a newcomer. Thread: any.
 [[nodiscard]] PeerTokens new_tokens();
 

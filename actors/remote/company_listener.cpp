@@ -143,14 +143,11 @@ void CompanyListener::on_knock(net::PeerId peer,
     const Applicant applicant =
         wire::decode_applicant(bytes_of(greeting.record));
     const std::string& own = spec_.version;
+    if (refuse_other_version(*hub_, peer, applicant, own)) {
+      return;
+    }
     std::unique_lock lock(mutex_);
-    if (applicant.version != own) {
-      lock.unlock();
-      const std::string why = "other versions of Troupe: got " +
-                              applicant.version + ", expected " + own;
-      log_refused("a process (" + applicant.name + ")", why);
-      hub_->refuse(peer, why);
-    } else if (is_over_) {
+    if (is_over_) {
       lock.unlock();
       hub_->accept(peer, wire::encode(Welcome{own, kHomeProcess, true, {}}));
     } else {

@@ -185,11 +185,7 @@ void EncodingDesk::on_knock(net::PeerId peer, const net::Greeting& greeting) {
     const Applicant applicant =
         wire::decode_applicant(bytes_of(greeting.record));
     const std::string& own = spec_.version;
-    if (applicant.version != own) {
-      const std::string why = "other versions of Troupe: got " +
-                              applicant.version + ", expected " + own;
-      log_refused("a process (" + applicant.name + ")", why);
-      hub_->refuse(peer, why);
+    if (refuse_other_version(*hub_, peer, applicant, own)) {
       return;
     }
     Welcome welcome{own, kHomeProcess, true, {}};

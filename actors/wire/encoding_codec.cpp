@@ -1,29 +1,18 @@
 #include "actors/wire/encoding_codec.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
-
-#include "actors/job_classes.h"
 
 namespace troupe::actors::wire {
 namespace {
 
 template <typename Enum>
-Enum value_named(const std::string& name) {
-  const std::vector<std::string>& names = config::names_of<Enum>();
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) {
+Enum known_value(const std::string& name) {
+  const std::optional<Enum> value = value_named<Enum>(name);
+  if (!value) {
     refuse("no such value: " + in_quotes(name));
   }
-  return static_cast<Enum>(found - names.begin());
-}
-
-/// It is shown to people, and in fields that hold nothing else.
-std::string class_of(const std::string& name) {
-  if (!is_class_name(name)) {
-    refuse("a class whose name is not 16 hexadecimal digits");
-  }
-  return name;
+  return *value;
 }
 
 void write(const EncoderRecord& encoder, proto::Encoder& to) {
@@ -73,12 +62,13 @@ void write(const EncodingOffer& offer, proto::News& news) {
 }
 
 EncodingOffer read(const proto::EncodingOffer& from) {
+  check_class_name(from.execution_class());
   EncodingRecord record{.model = from.model(),
                         .random_weights = from.random_weights(),
-                        .dtype = value_named<DType>(from.dtype()),
-                        .execution_class = class_of(from.execution_class())};
+                        .dtype = known_value<DType>(from.dtype()),
+                        .execution_class = from.execution_class()};
   if (from.has_isa()) {
-    record.isa = value_named<IsaLevel>(from.isa());
+    record.isa = known_value<IsaLevel>(from.isa());
   }
   for (const proto::Encoder& encoder : from.encoders()) {
     record.encoders.push_back(read(encoder));
@@ -115,8 +105,10 @@ void write(const EncodingDone& done, proto::News& news) {
 }
 
 EncodingDone read(const proto::EncodingDone& from) {
-  return {class_of(from.execution_class()),
-          class_of(from.encoder_class()),
+  check_class_name(from.execution_class());
+  check_class_name(from.encoder_class());
+  return {from.execution_class(),
+          from.encoder_class(),
           {from.weights_xxh3().begin(), from.weights_xxh3().end()}};
 }
 

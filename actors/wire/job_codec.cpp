@@ -144,10 +144,9 @@ class Reader {
   void get(Field f, std::string& text) { text = by_.GetString(from_, &f); }
   template <config::NamedEnum T>
   void get(Field f, T& value) {
-    const std::vector<std::string>& names = config::names_of<T>();
-    const auto found = std::ranges::find(names, by_.GetString(from_, &f));
-    expect_name(f, found != names.end());
-    value = static_cast<T>(found - names.begin());
+    const std::optional<T> named = value_named<T>(by_.GetString(from_, &f));
+    expect_name(f, named.has_value());
+    value = *named;
   }
   void get(Field f, samplers::Solver& row) {
     get_row(f, samplers::solver_table(), row);

@@ -4,11 +4,10 @@
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/wire_format_lite.h>
 
-#include <algorithm>
 #include <cstring>
 #include <limits>
-#include <vector>
 
+#include "actors/job_classes.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -17,6 +16,12 @@ namespace troupe::actors::wire {
 void refuse(const std::string& what) {
   throw Error(Errc::corrupt_file, "record", what,
               "it was changed or cut on its way, or comes from another Troupe");
+}
+
+void check_class_name(const std::string& name) {
+  if (!is_class_name(name)) {
+    refuse("a class whose name is not 16 hexadecimal digits");
+  }
 }
 
 void refuse_unknown_fields(const google::protobuf::Message& message) {
@@ -121,12 +126,11 @@ namespace {
 DType checked_dtype(const std::string& what, const std::string& dtype,
                     std::span<const std::int64_t> shape,
                     std::size_t num_bytes) {
-  const std::vector<std::string>& names = config::names_of<DType>();
-  const auto found = std::ranges::find(names, dtype);
-  if (found == names.end()) {
+  const std::optional<DType> named = value_named<DType>(dtype);
+  if (!named) {
     refuse(what + ": got dtype " + in_quotes(dtype));
   }
-  const auto kind = static_cast<DType>(found - names.begin());
+  const DType kind = *named;
   // By division: a product of hostile extents may overflow.
   std::uint64_t left = num_bytes / size_of(kind);
   bool fits = num_bytes % size_of(kind) == 0 && !shape.empty() &&

@@ -2,11 +2,14 @@
 
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/enum_names.h"
 #include "kernels/core/boundary.h"
@@ -20,6 +23,20 @@ namespace troupe::actors::wire {
 
 /// Ends the reading of a record. Errors: Errc::corrupt_file, always.
 [[noreturn]] void refuse(const std::string& what);
+
+/// The value of an enum by its name; nothing: no value has that name.
+template <config::NamedEnum Enum>
+[[nodiscard]] std::optional<Enum> value_named(const std::string& name) {
+  const std::vector<std::string>& names = config::names_of<Enum>();
+  const auto found = std::ranges::find(names, name);
+  return found == names.end()
+             ? std::nullopt
+             : std::optional(static_cast<Enum>(found - names.begin()));
+}
+
+/// Of an execution class, which is shown to people, and stands in fields that
+/// hold nothing else. Errors: Errc::corrupt_file if it is none.
+void check_class_name(const std::string& name);
 
 /// Errors: Errc::corrupt_file if the message, or one in it at any depth, has
 /// fields that wire.proto lacks.

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "actors/job_classes.h"
 #include "actors/wire/job_codec.h"
 #include "actors/wire/news_codec.h"
 
@@ -93,10 +92,7 @@ Join read(const proto::Join& from) {
   read_all(from.classes(), join.classes);
   join.joined = read(from.joined());
   for (const ClassRecord& one : join.classes) {
-    // It is shown to people, and in fields that hold nothing else.
-    if (!is_class_name(one.name)) {
-      refuse("a class whose name is not 16 hexadecimal digits");
-    }
+    check_class_name(one.name);
   }
   for (const WorkerTraits& worker : join.joined.workers) {
     if (static_cast<std::size_t>(worker.execution_class) >=

@@ -12,13 +12,14 @@
 
 #include "actors/remote/company_listener.h"
 #include "actors/remote/job_client.h"
+#include "tests/actors/on_a_switchboard.h"
 
 namespace troupe::actors {
 namespace {
 
 using std::chrono::seconds;
 
-class ClientsOfAJob : public testing::Test {
+class ClientsOfAJob : public OnASwitchboard {
  protected:
   ClientsOfAJob()
       : desk_({.version = "test",
@@ -70,17 +71,6 @@ class ClientsOfAJob : public testing::Test {
     desk_.on_sample(outcome);
   }
 
- private:
-  std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
-  hub_maker() {
-    return [this](net::HubOptions options, net::LinkHandler& handler) {
-      return board_->make_hub(std::move(options), handler);
-    };
-  }
-
-  std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
-
- protected:
   std::atomic<int> stops_ = 0;
   ClientDesk desk_;
   std::unique_ptr<CompanyListener> listener_;

@@ -17,11 +17,12 @@
 #include "actors/remote/company_member.h"
 #include "actors/remote/mail.h"
 #include "actors/wire/news_codec.h"
+#include "tests/actors/on_a_switchboard.h"
 
 namespace troupe::actors {
 namespace {
 
-class LinksToAJob : public testing::Test {
+class LinksToAJob : public OnASwitchboard {
  protected:
   LinksToAJob()
       : listener_({.version = "test",
@@ -31,25 +32,8 @@ class LinksToAJob : public testing::Test {
                    .classes = &classes_,
                    .make_hub = hub_maker()}) {}
 
-  std::unique_ptr<CompanyMember> member(const std::string& version = "test") {
-    return std::make_unique<CompanyMember>(
-        MemberSpec{.version = version,
-                   .name = "test",
-                   .hub = {.role = "worker"},
-                   .endpoint = "inproc://job",
-                   .make_hub = hub_maker()});
-  }
-
-  std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
-  hub_maker() {
-    return [this](net::HubOptions options, net::LinkHandler& handler) {
-      return board_->make_hub(std::move(options), handler);
-    };
-  }
-
  private:
   JobClasses classes_{{}};
-  std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
 
  protected:
   CompanyListener listener_;

@@ -20,6 +20,7 @@
 #include "actors/remote/company_member.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/error.h"
+#include "tests/actors/on_a_switchboard.h"
 #include "tests/actors/some_encoding.h"
 
 namespace troupe::actors {
@@ -97,16 +98,8 @@ TEST(EncodingAnswer, OfAnotherClassHasWhatIsKeptToo) {
   EXPECT_FALSE(its.encoded.texts[1].hidden.empty());
 }
 
-class ADesk : public testing::Test {
+class ADesk : public OnASwitchboard {
  protected:
-  std::unique_ptr<CompanyMember> member(const std::string& version = "test") {
-    return std::make_unique<CompanyMember>(
-        MemberSpec{.version = version,
-                   .name = "test",
-                   .hub = {.role = "worker"},
-                   .endpoint = "inproc://job",
-                   .make_hub = hub_maker()});
-  }
   /// The record, or why there is none.
   static EncodingRecord asked(CompanyMember& member) {
     const auto offered = member.wait_for_offer({});
@@ -141,16 +134,6 @@ class ADesk : public testing::Test {
                          .make_hub = hub_maker()});
   }
 
- private:
-  std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
-  hub_maker() {
-    return [this](net::HubOptions options, net::LinkHandler& handler) {
-      return board_->make_hub(std::move(options), handler);
-    };
-  }
-  std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
-
- protected:
   std::unique_ptr<EncodingDesk> desk_;
 };
 

@@ -87,6 +87,15 @@ class EncodingElsewhere : public testing::Test {
              !seen.json()["waits_for_workers"].get<bool>();
     });
   }
+  /// The first of the two encodes many prompts.
+  void start_with_two_workers() {
+    use_many_prompts();
+    start();
+    add_worker();
+    await_encoder(1);
+    add_worker();
+    await_encoder(2);
+  }
   /// Until the loss of the only process is known.
   void await_nobody() const {
     head_->await([&] {
@@ -175,12 +184,7 @@ TEST_F(EncodingElsewhere, GoesOnWhereTheEncoderIsKilled) {
 }
 
 TEST_F(EncodingElsewhere, AsksTheOtherOfTwoWhereTheFirstIsKilled) {
-  use_many_prompts();
-  start();
-  add_worker();
-  await_encoder(1);
-  add_worker();
-  await_encoder(2);
+  start_with_two_workers();
   workers_[0]->signal(SIGKILL);
   const Outcome outcome = head_->wait();
   expect_bytes_of_home(outcome);
@@ -308,12 +312,7 @@ TEST_F(EncodingElsewhere, EndsWithItsSignalAndLetsTheWorkersGo) {
     EXPECT_EQ(outcome.exit_code, number == SIGINT ? 130 : 75) << outcome.err;
     expect_said(outcome, "[prompt] stopped while it was encoded");
   }
-  use_many_prompts();
-  start();
-  add_worker();
-  await_encoder(1);
-  add_worker();
-  await_encoder(2);
+  start_with_two_workers();
   const Outcome cancelled = run({"cancel", endpoint()});
   EXPECT_EQ(cancelled.exit_code, 0) << cancelled.err;
   EXPECT_EQ(head_->wait().exit_code, 75);
