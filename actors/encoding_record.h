@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/device.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/isa_level.h"
 #include "models/text/text_encoder.h"
@@ -39,6 +40,9 @@ struct EncodingRecord {
   bool random_weights = false;
   DType dtype = DType::f32;
   std::optional<IsaLevel> isa;  ///< of who asks
+  /// The kind of device that is to encode, if a process has one with room;
+  /// unset: a GPU.
+  std::optional<DeviceKind> device;
   /// The class of who asks, whatever the weights.
   std::string execution_class;
   std::vector<EncoderRecord> encoders;
@@ -61,7 +65,8 @@ struct EncodedElsewhere {
   /// Its class, whatever the weights; and that of all that it encoded.
   std::string execution_class;
   std::string encoder_class;
-  double seconds = 0;  ///< since it was asked
+  DeviceKind device = DeviceKind::cpu;  ///< that encoded
+  double seconds = 0;                   ///< since it was asked
 };
 
 /// Errors: Errc::corrupt_file for a record that no process makes. Whether the

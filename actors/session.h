@@ -149,6 +149,7 @@ struct EncodingDone {
   std::string encoder_class;
   /// Of each encoder; 0: all its texts are kept, and it was not read.
   std::vector<std::uint64_t> weights_xxh3;
+  DeviceKind device = DeviceKind::cpu;  ///< that encoded
 };
 
 /// The process cannot encode the prompts. It may be able to do the job.

@@ -119,7 +119,7 @@ std::span<const Option> running_rows() {
        whole(&Method::final_fresh_steps, 0), "0"},
       {"device", "devices", 0, "LIST",
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
-       kComputes, parsed(&Config::devices, parse_devices)},
+       kComputes | kEncode, parsed(&Config::devices, parse_devices)},
       {"workers", "", 0, "N",
        "workers of the company; 0: one per GPU, on the CPU as the cores allow; "
        "with --listen, 0 by name: none",

@@ -37,6 +37,7 @@ struct Recipe {
   std::optional<int> clip_skip;  ///< layers left out for prompts; unset: none
   /// The execution class in which its encoders made tensors of them.
   std::optional<std::string> encoder_class;
+  std::optional<DeviceKind> encoder_device;
   /// Hash of the given tensors, where a file had them in place of prompts.
   std::optional<std::string> prompt_embeds_xxh3;
   std::uint64_t seed = 0;

@@ -42,6 +42,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"clip_skip", "layers left out for prompts; absent: none"},
         r.clip_skip);
   visit(Key{"encoder_class", "what encoded the prompts"}, r.encoder_class);
+  visit(Key{"encoder_device",
+            "kind of device that encoded them; absent: the CPU"},
+        r.encoder_device);
   visit(Key{"prompt_embeds_xxh3", "of given tensors in place of prompts"},
         r.prompt_embeds_xxh3);
   visit(Key{"seed", "seed of the run"}, r.seed);

@@ -59,21 +59,33 @@ std::int64_t whole_rows(double rows) {
   return std::llround(std::min(rows, kMost));
 }
 
+ordered_json encoder_json(const EncoderPlan& encoder) {
+  return {{"device", encoder.device},
+          {"dtype", encoder.dtype},
+          {"memory_bytes", encoder.memory_bytes},
+          {"available_memory_bytes", encoder.available_memory_bytes}};
+}
+
 ordered_json plan_json(const PlanSummary& plan) {
-  return {{"images", plan.images},
-          {"memory_bytes", plan.memory_bytes},
-          {"available_memory_bytes", plan.available_memory_bytes},
-          {"memory_limit", plan.memory_limit},
-          {"gpus", gpus_json(plan)},
-          {"forward_rows", whole_rows(plan.forward_rows)},
-          {"flops", plan.flops},
-          {"crossing_bytes", plan.crossing_bytes},
-          {"predicted_seconds", plan.predicted_seconds
-                                    ? ordered_json(*plan.predicted_seconds)
-                                    : ordered_json()},
-          {"prediction", plan.prediction},
-          {"measured", plan.measured},
-          {"sequential_forward_rows", whole_rows(plan.sequential_rows)}};
+  ordered_json out = {{"images", plan.images},
+                      {"memory_bytes", plan.memory_bytes},
+                      {"available_memory_bytes", plan.available_memory_bytes},
+                      {"memory_limit", plan.memory_limit}};
+  if (plan.encoder) {
+    out["encoder"] = encoder_json(*plan.encoder);
+  }
+  out.update(ordered_json{
+      {"gpus", gpus_json(plan)},
+      {"forward_rows", whole_rows(plan.forward_rows)},
+      {"flops", plan.flops},
+      {"crossing_bytes", plan.crossing_bytes},
+      {"predicted_seconds", plan.predicted_seconds
+                                ? ordered_json(*plan.predicted_seconds)
+                                : ordered_json()},
+      {"prediction", plan.prediction},
+      {"measured", plan.measured},
+      {"sequential_forward_rows", whole_rows(plan.sequential_rows)}});
+  return out;
 }
 
 ordered_json base_json(const RunSummary& s) {
@@ -102,6 +114,7 @@ ordered_json base_json(const RunSummary& s) {
   add_if_any(out, "latents_xxh3", s.latents_xxh3);
   add_if_any(out, "bits", s.bits);
   add_if_any(out, "cut", s.cut);
+  add_if_any(out, "encoder_device", s.encoder_device);
   out["images"] = ordered_json::array();
   for (const ImageSummary& image : s.images) {
     out["images"].push_back(image_json(image));

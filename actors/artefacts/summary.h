@@ -44,12 +44,21 @@ struct DevicePlan {
   std::uint64_t available_memory_bytes = 0;
 };
 
+/// What is to encode prompts, as --dry-run foresees.
+struct EncoderPlan {
+  std::string device;
+  std::string dtype;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t available_memory_bytes = 0;
+};
+
 /// What --dry-run foresees.
 struct PlanSummary {
   std::uint64_t images = 0;  ///< that are not there yet
   std::uint64_t memory_bytes = 0;
   std::uint64_t available_memory_bytes = 0;
-  std::string memory_limit;      ///< what leaves no more, in words
+  std::string memory_limit;  ///< what leaves no more, in words
+  std::optional<EncoderPlan> encoder;
   std::vector<DevicePlan> gpus;  ///< with memory of their own
   double forward_rows = 0;       ///< both guidance branches counted
   double sequential_rows = 0;    ///< of the sequential run
@@ -80,7 +89,8 @@ struct RunSummary {
   int threads = 0;
   std::string dtype;
   double wall_seconds = 0;
-  double encode_seconds = 0;  ///< of prompts
+  double encode_seconds = 0;   ///< of prompts
+  std::string encoder_device;  ///< "cpu", "cuda"; empty: nothing was encoded
   double load_seconds = 0;
   double compute_seconds = 0;
   double images_per_second = 0;

@@ -77,6 +77,19 @@ std::string method_text(const samplers::MethodOptions& method,
                          human_bytes(plan.crossing_bytes));
 }
 
+/// What is to encode prompts in this process.
+std::optional<EncoderPlan> encoder_plan(const JobRequest& request,
+                                        const MemoryInfo& memory) {
+  if (request.prompts.source == nullptr || request.encodes_elsewhere) {
+    return std::nullopt;
+  }
+  const auto& [by, needed] = request.encoder;
+  const bool is_gpu = by.is_gpu();
+  return EncoderPlan{by.label(), std::string(to_string(by.compute)),
+                     is_gpu ? needed.gpu : needed.host,
+                     is_gpu ? by.available_bytes : memory.available_bytes};
+}
+
 void print_plan(const JobRequest& request, const RunOutputs& outputs,
                 const PlanSummary& plan) {
   fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
@@ -97,6 +110,14 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("method     {}\n", method_text(request.plan.method, plan));
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());
+  if (plan.encoder) {
+    fmt::print("prompts    encoded on {} in {}: {} needed, {} free: {}\n",
+               plan.encoder->device, plan.encoder->dtype,
+               human_bytes(plan.encoder->memory_bytes),
+               human_bytes(plan.encoder->available_memory_bytes),
+               verdict(plan.encoder->memory_bytes,
+                       plan.encoder->available_memory_bytes));
+  }
   for (const DevicePlan& gpu : plan.gpus) {
     fmt::print("device     {}: {} at once, {} needed, {} free: {}\n", gpu.name,
                counted(static_cast<std::uint64_t>(gpu.rows), "image"),
@@ -200,10 +221,12 @@ int run_dry(Invocation& invocation, const JobRequest& request,
       forecast(request, request.samples.size() - outputs.skipped.size(),
                outputs.pictures(), *invocation.stop);
   // The encoders are let go before the network is read.
-  plan.memory_bytes = std::max(request.required_bytes, request.encoder_bytes);
+  plan.memory_bytes =
+      std::max(request.required_bytes, request.encoder.memory.host);
   const MemoryInfo memory = memory_info();
   plan.available_memory_bytes = memory.available_bytes;
   plan.memory_limit = to_string(memory.binding());
+  plan.encoder = encoder_plan(request, memory);
   for (const JobDevice& device : request.devices) {
     if (device.is_gpu() && device.workers > 0) {
       plan.gpus.push_back({device.label(), device.workers, device.rows,

@@ -28,9 +28,10 @@ constexpr const char* kHint =
 /// job may hold several.
 json job_of(const config::Recipe& recipe) {
   json job = json::parse(config::to_json(recipe)).flatten();
-  for (const char* key : {"version", "model", "class_name", "dtype", "isa",
-                          "device", "bits", "tf32", "weights_xxh3",
-                          "execution_class", "encoder_class", "latents_xxh3"}) {
+  for (const char* key :
+       {"version", "model", "class_name", "dtype", "isa", "device", "bits",
+        "tf32", "weights_xxh3", "execution_class", "encoder_class",
+        "encoder_device", "latents_xxh3"}) {
     job.erase(std::string("/").append(key));
   }
   return job;

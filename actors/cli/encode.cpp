@@ -8,12 +8,15 @@
 
 #include "actors/artefacts/summary.h"
 #include "actors/cli/embeds_file.h"
+#include "actors/cli/encoder_device.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_devices.h"
+#include "actors/cli/job_encoding.h"
 #include "actors/cli/job_prompts.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"
 #include "actors/cli/verbs.h"
+#include "config/enum_names.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
 
@@ -39,22 +42,33 @@ void check_out(const config::Config& config) {
           "--exists replace overwrites");
 }
 
-DType dtype_of(const config::Config& config) {
+/// Errors: Errc::out_of_memory where not even the CPU has room; those of
+/// choose_devices and choose_encoder_device.
+JobDevice device_for(const config::Config& config, const PromptSource& source,
+                     std::vector<std::string>& notes) {
   const std::optional<DType> asked = asked_dtype(config);
   require(asked != DType::f16, Errc::unsupported, config.place_of("dtype"),
-          "encoders run on the CPU, which has no f16",
+          "text encoders do not compute in f16, which large ones overflow",
           "give --dtype f32 or bf16");
-  return asked.value_or(automatic_dtype());
-}
-
-void check_memory(const PromptSource& source, DType compute) {
-  const std::uint64_t needed = source.required_bytes(compute);
+  const Gpus gpus;
+  EncoderDevices devices{.on_cpu = asked.value_or(automatic_dtype())};
+  for (JobDevice& one : choose_devices(config, nullptr, gpus.found, notes)) {
+    if (one.is_gpu()) {
+      devices.gpus.push_back(std::move(one));
+    }
+  }
+  EncoderDevice chosen = choose_encoder_device(
+      devices, gpus, [&](const JobDevice& by) { return source.memory(by); },
+      notes);
+  const std::uint64_t needed = chosen.memory.host;
+  const DType compute = chosen.device.compute;
   const MemoryInfo memory = memory_info();
   require(needed <= memory.available_bytes, Errc::out_of_memory, "memory",
           "the text encoder does not fit: got " +
               human_bytes(memory.available_bytes) + " free, expected " +
               human_bytes(needed) + " (" + to_string(memory.binding()) + ")",
           compute == DType::f32 ? "use --dtype bf16" : "free some memory");
+  return std::move(chosen.device);
 }
 
 Json prompts_json(const JobPrompts& prompts) {
@@ -85,33 +99,34 @@ int run_encode(Invocation& invocation) {
   std::vector<std::string> notes;
   const JobPrompts prompts = read_prompts(config, source, /*is_guided=*/true,
                                           notes, PromptUse::a_file);
-  const DType compute = dtype_of(config);
-  check_memory(*prompts.source, compute);
+  const JobDevice by = device_for(config, *prompts.source, notes);
   print_notes(notes);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
-  const JobConditions conditions = encode(prompts, compute, stop);
+  const JobConditions conditions = encode(prompts, by, stop);
   const bool has_masks = std::ranges::any_of(
       prompts.source->pipeline().encoders, &models::PromptEncoder::is_masked);
   write_tensors(config.out, embeds_of(conditions, has_masks),
                 config.exists == config::ExistsPolicy::replace
                     ? IfThere::replace
                     : IfThere::refuse);
+  const EncodedBy& made_by = conditions.encoded_by;
   invocation.take_last_word();
   if (config.json) {
     Json json = envelope(invocation.summary);
     json.update(Json{{"path", config.out},
                      {"prompts", prompts_json(prompts)},
-                     {"dtype", to_string(compute)},
+                     {"device", config::name_of(made_by.device)},
+                     {"dtype", to_string(made_by.dtype)},
                      {"encode_seconds", conditions.encode_seconds},
-                     {"encoder_class", conditions.encoder_class},
+                     {"encoder_class", made_by.execution_class},
                      {"peak_memory_bytes", peak_rss_bytes()},
                      {"notes", notes}});
     fmt::print("{}\n", dump(json));
   } else if (!config.quiet) {
-    fmt::print("{} in {:.2f} s → {}; {}, class {}\n",
+    fmt::print("{} in {:.2f} s → {}; {} on {}, class {}\n",
                counted(prompts.texts.size(), "prompt"),
-               conditions.encode_seconds, config.out, to_string(compute),
-               conditions.encoder_class);
+               conditions.encode_seconds, config.out, to_string(made_by.dtype),
+               config::name_of(made_by.device), made_by.execution_class);
   }
   return 0;
 }

@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cli/encoder_device.h"
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/member_request.h"
 #include "actors/cli/prompt_source.h"
 #include "actors/cli/text_encoding.h"
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
@@ -44,9 +46,47 @@ std::vector<PromptEncoderSource> own_encoders(const ModelSource& model,
   return encoders;
 }
 
+/// What of this process encodes the texts.
+EncoderDevice device_for(const config::Config& config,
+                         const EncodingRecord& record,
+                         PromptEncoders encoders) {
+  const Gpus gpus;
+  std::vector<std::string> notes;
+  EncoderDevices devices{.on_cpu = record.dtype, .only = record.device};
+  for (JobDevice& one : choose_devices(config, nullptr, gpus.found, notes)) {
+    if (one.is_gpu()) {
+      one.compute = record.dtype;
+      devices.gpus.push_back(std::move(one));
+    }
+  }
+  EncoderDevice chosen = choose_encoder_device(
+      devices, gpus,
+      [&](const JobDevice& by) {
+        return encoding_memory(record, encoders, by);
+      },
+      notes);
+  for (const std::string& note : notes) {
+    log_message(LogLevel::info, note);
+  }
+  return chosen;
+}
+
+/// The texts that this device is to encode: one class encodes all.
+EncodingRecord work_for(const JobDevice& by, const EncodingRecord& record) {
+  EncodingRecord work = record;
+  if (encoder_class_of(by) != record.execution_class) {
+    for (EncodingText& text : work.texts) {
+      text.is_kept = false;
+    }
+  }
+  return work;
+}
+
 /// Everything that can be refused before an encoder is read.
-void check_work(const EncodingRecord& record, PromptEncoders encoders) {
-  require(kernels::supports(record.dtype), Errc::unsupported, "cpu",
+void check_work(const EncodingRecord& record, PromptEncoders encoders,
+                const JobDevice& by) {
+  require(by.is_gpu() || kernels::supports(record.dtype), Errc::unsupported,
+          "cpu",
           "this processor cannot compute the job's " +
               std::string(to_string(record.dtype)) + " products");
   for (const EncodingText& text : record.texts) {
@@ -59,7 +99,7 @@ void check_work(const EncodingRecord& record, PromptEncoders encoders) {
             Errc::corrupt_file, "encoding record",
             "a text with ids or a layer that the encoder has not");
   }
-  const std::uint64_t needed = encoding_bytes(record, encoders);
+  const std::uint64_t needed = encoding_memory(record, encoders, by).host;
   const MemoryInfo memory = memory_info();
   require(needed <= memory.available_bytes, Errc::out_of_memory, "memory",
           "the text encoder does not fit: got " +
@@ -82,15 +122,10 @@ void encode_offered(const config::Config& own, const EncodingRecord& record,
   (void)try_hold_as_recipe(config, held);  // the class's name says the rest
   const ModelSource model = ModelSource::open(config);
   const std::vector<PromptEncoderSource> encoders = own_encoders(model, record);
-  EncodingRecord work = record;
-  const std::string here = encoder_class_here(record.dtype);
-  if (here != record.execution_class) {
-    for (EncodingText& text : work.texts) {
-      text.is_kept = false;  // one class encodes all
-    }
-  }
-  check_work(work, encoders);
-  ExecContext ctx(num_usable_cores());
+  const JobDevice by = device_for(own, record, encoders).device;
+  const EncodingRecord work = work_for(by, record);
+  check_work(work, encoders, by);
+  ExecContext ctx(num_usable_cores(), by.device, by.options);
   const auto interrupt = [&ctx] { ctx.request_stop(); };
   const std::stop_callback by_signal(stop.token(), interrupt);
   const std::stop_callback by_end(member.ended(), interrupt);
@@ -99,8 +134,8 @@ void encode_offered(const config::Config& own, const EncodingRecord& record,
       [&](std::size_t text, const models::EncodedText& encoded, std::uint64_t) {
         member.answer(TextEncoded{text, encoded});
       });
-  member.answer(
-      EncodingDone{here, encoder_class_here(record.dtype, hashes), hashes});
+  member.answer(EncodingDone{encoder_class_of(by), encoder_class_of(by, hashes),
+                             hashes, by.device.kind});
 }
 
 }  // namespace troupe::actors

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "actors/cli/job_prompts.h"
+#include "actors/cli/job_encoding.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/signals.h"
 #include "actors/job_status.h"

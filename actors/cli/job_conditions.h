@@ -4,9 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/device.h"
+#include "kernels/core/dtype.h"
 #include "models/condition.h"
 
 namespace troupe::actors {
+
+/// What encoded prompts, here or in another process.
+struct EncodedBy {
+  std::string execution_class;  ///< its name; empty: none were encoded
+  DeviceKind device = DeviceKind::cpu;
+  DType dtype = DType::f32;
+};
 
 /// What the branches of a job's samples are conditioned on. Sample i has
 /// each[i modulo their number].
@@ -14,9 +23,7 @@ struct JobConditions {
   std::vector<models::Condition> each;
   /// Of guidance's other branch; unset: there is one branch.
   std::optional<models::Condition> unconditional;
-  /// The name of the execution class that encoded them, here or in another
-  /// process; empty: none did.
-  std::string encoder_class = {};
+  EncodedBy encoded_by = {};
   double encode_seconds = 0;  ///< of it, not of waiting for another process
 };
 

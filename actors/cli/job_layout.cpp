@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 
+#include "actors/cli/execution_class.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
@@ -228,12 +230,39 @@ void probe_gpus(const Gpus& gpus, JobRequest& request) {
   number_classes(request.devices);
 }
 
+/// The job's devices that may encode its prompts.
+EncoderDevices encoder_devices(const JobRequest& request) {
+  const JobDevice& last = request.devices.back();
+  EncoderDevices devices{.on_cpu = !last.is_gpu() || last.compute == DType::f32
+                                       ? last.compute
+                                       : automatic_dtype(),
+                         .only = request.encoder_kind};
+  for (JobDevice gpu : request.devices) {
+    if (gpu.is_gpu() && gpu.workers > 0) {
+      const DType compute = encoder_dtype(gpu.compute);
+      if (compute != gpu.compute) {
+        gpu.compute = compute;
+        gpu.probe = 0;
+      }
+      devices.gpus.push_back(std::move(gpu));
+    }
+  }
+  return devices;
+}
+
 /// Where prompts are encoded: here, if the encoders fit and nobody wants
 /// otherwise.
-void choose_encoder(const config::Config& config, JobRequest& request) {
+void choose_encoder(const config::Config& config, const Gpus& gpus,
+                    JobRequest& request) {
   using config::EncodeOn;
-  const std::uint64_t needed =
-      request.prompts.source->required_bytes(request.encoder_dtype());
+  std::vector<std::string> notes;
+  request.encoder = choose_encoder_device(
+      encoder_devices(request), gpus,
+      [&request](const JobDevice& by) {
+        return request.prompts.source->memory(by);
+      },
+      notes);
+  const std::uint64_t needed = request.encoder.memory.host;
   const MemoryInfo memory = memory_info();
   const bool gives_way = config.encode_on == EncodeOn::automatic &&
                          !config.listen.empty() &&
@@ -246,7 +275,11 @@ void choose_encoder(const config::Config& config, JobRequest& request) {
   }
   request.encodes_elsewhere =
       gives_way || config.encode_on == EncodeOn::workers;
-  request.encoder_bytes = request.encodes_elsewhere ? 0 : needed;
+  if (request.encodes_elsewhere) {
+    request.encoder.memory = {};
+  } else {
+    std::ranges::move(notes, std::back_inserter(request.notes));
+  }
 }
 
 }  // namespace
@@ -269,7 +302,7 @@ void lay_out(const config::Config& config, const Gpus& gpus,
   probe_gpus(gpus, request);
   request.required_bytes = host_bytes(request);
   if (request.prompts.source != nullptr) {
-    choose_encoder(config, request);
+    choose_encoder(config, gpus, request);
   }
   set_value_budget(request);
   check_cores(request);
@@ -312,11 +345,11 @@ void set_value_budget(JobRequest& request) {
 void check_memory(const JobRequest& request) {
   check_gpu_memory(request);
   const MemoryInfo memory = memory_info();
-  require(request.encoder_bytes <= memory.available_bytes, Errc::out_of_memory,
-          "memory",
+  require(request.encoder.memory.host <= memory.available_bytes,
+          Errc::out_of_memory, "memory",
           "the text encoder does not fit: got " +
               human_bytes(memory.available_bytes) + " free, expected " +
-              human_bytes(request.encoder_bytes) + " (" +
+              human_bytes(request.encoder.memory.host) + " (" +
               to_string(memory.binding()) + ")",
           "encode the prompts elsewhere with troupe encode, and give "
           "--prompt-embeds FILE; with --listen, troupe sample lets a worker "

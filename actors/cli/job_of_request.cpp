@@ -62,8 +62,8 @@ JobConditions conditions_of(const JobRequest& request, StopFlag& stop,
   if (request.prompts.empty()) {
     return class_conditions(request);
   }
-  JobConditions conditions =
-      encode(request.prompts, request.encoder_dtype(), stop, elsewhere);
+  JobConditions conditions = encode(request.prompts, request.encoder.device,
+                                    stop, request.encoder_kind, elsewhere);
   for (models::Condition& condition : conditions.each) {
     request.source.add_sides(condition);
   }

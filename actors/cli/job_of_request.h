@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cli/job_encoding.h"
 #include "actors/cli/job_request.h"
 #include "actors/job_record.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -288,99 +287,6 @@ std::optional<std::string> JobPrompts::negative_text() const {
     return std::nullopt;
   }
   return negative || source->has_no_negative() ? negative : std::string();
-}
-
-namespace {
-
-/// What the cache has not, encoded here.
-void encode_here(const EncodingRecord& record, PromptEncoders encoders,
-                 const TextCache& cache, StopFlag& stop,
-                 EncodedTexts& encoded) {
-  ExecContext ctx(num_usable_cores());
-  const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
-  (void)encode_texts(
-      ctx, record, encoders,
-      [&](std::size_t text, const models::EncodedText& made,
-          std::uint64_t weights) {
-        const EncodingText& of = record.texts[text];
-        note_hash(encoded.weights_xxh3[static_cast<std::size_t>(of.encoder)],
-                  weights);
-        cache.keep(text, made, weights);
-        encoded.texts[text] = made;
-      });
-}
-
-/// The same, encoded elsewhere. Returns the class that encoded all of it.
-std::string take_from(EncodedElsewhere its, const EncodingRecord& record,
-                      const TextCache& cache, EncodedTexts& encoded) {
-  if (its.execution_class != record.execution_class) {
-    // One class encodes all: what is kept was made in another one.
-    encoded = std::move(its.encoded);
-    return its.encoder_class;
-  }
-  for (std::size_t i = 0; i < record.texts.size(); ++i) {
-    const EncodingText& text = record.texts[i];
-    if (!text.is_kept) {
-      const auto e = static_cast<std::size_t>(text.encoder);
-      note_hash(encoded.weights_xxh3[e], its.encoded.weights_xxh3[e]);
-      encoded.texts[i] = std::move(its.encoded.texts[i]);
-      cache.keep(i, encoded.texts[i], encoded.weights_xxh3[e]);
-    }
-  }
-  return encoder_class_here(record.dtype, encoded.weights_xxh3);
-}
-
-double seconds_from(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-}  // namespace
-
-JobConditions encode(const JobPrompts& prompts, DType compute, StopFlag& stop,
-                     const Elsewhere& elsewhere) {
-  if (!prompts.given.empty()) {
-    return {prompts.given, prompts.given_negative};
-  }
-  const auto start = std::chrono::steady_clock::now();
-  const PromptSource& source = *prompts.source;
-  PromptSource::Work work = source.work_of(
-      compute, prompts.tokens,
-      {.layers = prompts.clip_skip, .prompts = prompts.texts.size()});
-  TextCache cache(work.record, source.encoders(), prompts.cache);
-  EncodedTexts encoded = cache.find();
-  const auto num_kept =
-      std::ranges::count_if(work.record.texts, &EncodingText::is_kept);
-  if (!prompts.cache.empty()) {
-    log_message(
-        LogLevel::info,
-        fmt::format("--cache {}: {} encoded before", prompts.cache,
-                    counted(static_cast<std::uint64_t>(num_kept), "text")));
-  }
-  JobConditions result;
-  try {
-    if (elsewhere && num_kept < std::ssize(work.record.texts)) {
-      EncodedElsewhere its = elsewhere(work.record, source.encoders());
-      result.encode_seconds = its.seconds;
-      result.encoder_class =
-          take_from(std::move(its), work.record, cache, encoded);
-    } else {
-      encode_here(work.record, source.encoders(), cache, stop, encoded);
-      result.encode_seconds = seconds_from(start);
-      result.encoder_class = encoder_class_here(compute, encoded.weights_xxh3);
-    }
-  } catch (const Error&) {
-    stop.check("prompt", "stopped while it was encoded");
-    throw;
-  }
-  result.each = source.conditions(work, encoded.texts);
-  if (result.each.size() > prompts.texts.size()) {
-    result.unconditional = std::move(result.each.back());
-    result.each.pop_back();
-  } else if (prompts.is_guided) {
-    result.unconditional = source.no_negative(result.each.front());
-  }
-  return result;
 }
 
 }  // namespace troupe::actors

@@ -2,17 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "actors/cli/job_conditions.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/prompt_source.h"
-#include "actors/cli/signals.h"
-#include "actors/cli/text_encoding.h"
 #include "config/config.h"
 #include "models/condition.h"
 
@@ -62,17 +58,5 @@ enum class PromptUse : std::uint8_t { pictures, a_file };
                                       const ModelSource& source, bool is_guided,
                                       std::vector<std::string>& notes,
                                       PromptUse use = PromptUse::pictures);
-
-/// Lets another process encode. Empty: this one does.
-using Elsewhere = std::function<EncodedElsewhere(const EncodingRecord& record,
-                                                 PromptEncoders encoders)>;
-
-/// Encodes the prompts on the CPU with all cores, or elsewhere; what the cache
-/// has is not encoded. Errors: those of TextEncoder and of `elsewhere`;
-/// Errc::corrupt_file for what fits neither the network nor the cache;
-/// Errc::interrupted, Errc::terminated on a signal.
-[[nodiscard]] JobConditions encode(const JobPrompts& prompts, DType compute,
-                                   StopFlag& stop,
-                                   const Elsewhere& elsewhere = {});
 
 }  // namespace troupe::actors

@@ -245,12 +245,6 @@ const JobDevice& JobRequest::device_of(int execution_class) const {
   return *found;
 }
 
-DType JobRequest::encoder_dtype() const {
-  const JobDevice& last = devices.back();
-  return !last.is_gpu() || last.compute == DType::f32 ? last.compute
-                                                      : automatic_dtype();
-}
-
 std::string JobRequest::dtypes() const {
   std::vector<std::string> names;
   for (const JobDevice& device : devices) {
@@ -359,6 +353,9 @@ JobRequest make_request(const config::Config& said,
   request.samples = samples_of(config, request.prompts);
   request.classes = classes_of(config, request.source, request.notes);
   request.only_directs = only_directs(config);
+  if (recipe != nullptr && recipe->encoder_class) {
+    request.encoder_kind = recipe->encoder_device.value_or(DeviceKind::cpu);
+  }
   lay_out(config, gpus, request);
   check_method(config, request.plan.method, request.schedule);
   take_init_latents(config, request);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cli/encoder_device.h"
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_prompts.h"
 #include "actors/cli/model_source.h"
@@ -43,8 +44,12 @@ struct JobRequest {
   std::vector<int> cuts;
   bool is_emulated = false;  ///< workers are modelled: one computes at a time
   std::uint64_t required_bytes = 0;  ///< of the host's memory
-  /// Of the host's memory while prompts are encoded, before the rest is needed.
-  std::uint64_t encoder_bytes = 0;
+  /// What would encode prompts here, and what memory it takes, before the rest
+  /// is needed.
+  EncoderDevice encoder;
+  /// The kind of device that is to encode them, as a recipe has it; unset: a
+  /// GPU, if one has room.
+  std::optional<DeviceKind> encoder_kind;
   /// A worker of another process encodes the prompts.
   bool encodes_elsewhere = false;
   /// Of required_bytes or beside it, for values of samples in flight; 0: no
@@ -69,8 +74,6 @@ struct JobRequest {
     return static_cast<std::size_t>(std::min<std::uint64_t>(
         std::max(classes.size(), prompts.size()), samples.size()));
   }
-  /// What the prompts are encoded in, on the CPU.
-  [[nodiscard]] DType encoder_dtype() const;
   /// Whether the steps draw from a torch generator after given latents.
   [[nodiscard]] bool draws_after_given_latents() const {
     return noise == config::NoiseKind::torch && !init_latents.empty() &&

@@ -7,6 +7,7 @@
 
 #include "actors/cli/job_of_request.h"
 #include "actors/cli/memory_plan.h"
+#include "config/enum_names.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
@@ -73,12 +74,14 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop,
 
 void JobRunner::encode_prompts(StopFlag& stop, const Elsewhere& elsewhere) {
   conditions_ = conditions_of(request_, stop, elsewhere);
-  if (!encoder_class().empty()) {
+  const EncodedBy& by = encoded_by();
+  if (!by.execution_class.empty()) {
     log_message(LogLevel::info,
-                fmt::format("prompts: {} encoded in {:.2f} s, execution class "
-                            "{}{}",
+                fmt::format("prompts: {} encoded in {:.2f} s in {} on {}, "
+                            "execution class {}{}",
                             counted(conditions_.each.size(), "prompt"),
-                            encode_seconds(), encoder_class(),
+                            encode_seconds(), to_string(by.dtype),
+                            config::name_of(by.device), by.execution_class,
                             request_.encodes_elsewhere
                                 ? ""
                                 : "; the encoders are not in memory any more"));
@@ -108,8 +111,12 @@ config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
       request_.recipe_of(index, classes_->at(execution_class));
   recipe.weights_xxh3 = to_hex(weights_hash());
   recipe.latents_xxh3 = to_hex(xxh3_64(latents.bytes()));
-  if (!encoder_class().empty()) {
-    recipe.encoder_class = encoder_class();
+  const EncodedBy& by = encoded_by();
+  if (!by.execution_class.empty()) {
+    recipe.encoder_class = by.execution_class;
+    if (by.device != DeviceKind::cpu) {
+      recipe.encoder_device = by.device;
+    }
   }
   return recipe;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cli/job_encoding.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/signals.h"
 #include "actors/job_classes.h"
@@ -34,9 +35,9 @@ class JobRunner {
     return models_.front().model.weights_hash;
   }
   [[nodiscard]] double load_seconds() const noexcept { return load_seconds_; }
-  /// The execution class that encoded the prompts; empty: none did.
-  [[nodiscard]] const std::string& encoder_class() const noexcept {
-    return conditions_.encoder_class;
+  /// What encoded the prompts.
+  [[nodiscard]] const EncodedBy& encoded_by() const noexcept {
+    return conditions_.encoded_by;
   }
   /// Seconds that prompts took; 0 where there are none.
   [[nodiscard]] double encode_seconds() const noexcept {

@@ -270,12 +270,13 @@ void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
                 "was made from: its pixels will not come back");
   }
   if (recipe.encoder_class && here.prompt == recipe.prompt &&
-      runner.encoder_class() != *recipe.encoder_class) {
+      runner.encoded_by().execution_class != *recipe.encoder_class) {
     log_message(LogLevel::warning,
                 fmt::format("the image's prompt was encoded by another "
                             "execution class ({}) than this run's ({}): its "
                             "bytes may not come back",
-                            *recipe.encoder_class, runner.encoder_class()));
+                            *recipe.encoder_class,
+                            runner.encoded_by().execution_class));
   }
 }
 
@@ -315,11 +316,18 @@ void explain(const config::Config& config, const JobRequest& request,
   if (request.encodes_elsewhere) {
     say("prompts: a worker of another process encodes what no cache has");
   }
-  if (request.encoder_bytes > 0) {
+  const EncoderDevice& encoder = request.encoder;
+  if (encoder.memory.host > 0) {
     say(
         fmt::format("memory: {} needed while prompts are encoded, which is let "
                     "go before the network is read",
-                    human_bytes(request.encoder_bytes)));
+                    human_bytes(encoder.memory.host)));
+  }
+  if (encoder.memory.gpu > 0) {
+    say(fmt::format("{}: {} needed while prompts are encoded, {} free",
+                    to_string(encoder.device.device),
+                    human_bytes(encoder.memory.gpu),
+                    human_bytes(encoder.device.available_bytes)));
   }
   say(fmt::format(
       "memory: {} needed, {} free ({})", human_bytes(request.required_bytes),

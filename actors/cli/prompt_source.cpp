@@ -209,13 +209,12 @@ std::optional<models::Condition> PromptSource::no_negative(
   return pipeline_->no_negative(like);
 }
 
-std::uint64_t PromptSource::required_bytes(DType compute) const {
-  std::uint64_t most = 0;
+EncodingMemory PromptSource::memory(const JobDevice& by) const {
+  EncodingMemory most;
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
-    const models::TextEncoderDescription& encoder = *encoders_[e].description;
-    most = std::max(most, encoder.weights_bytes(compute) +
-                              encoder.pass_bytes(
-                                  pipeline_->encoders[e].most_tokens, compute));
+    most = larger_of(most,
+                     encoding_memory(*encoders_[e].description,
+                                     pipeline_->encoders[e].most_tokens, by));
   }
   return most;
 }
@@ -230,13 +229,14 @@ std::int64_t PromptSource::most_clip_skip() const {
 }
 
 PromptSource::Work PromptSource::work_of(
-    DType compute, const std::vector<std::vector<models::Tokens>>& prompts,
+    const JobDevice& by,
+    const std::vector<std::vector<models::Tokens>>& prompts,
     ClipSkip clip_skip) const {
   Work work{.record = {.model = model_,
                        .random_weights = is_random_,
-                       .dtype = compute,
+                       .dtype = by.compute,
                        .isa = isa_in_force(),
-                       .execution_class = encoder_class_here(compute)},
+                       .execution_class = encoder_class_of(by)},
             .prompts = {}};
   work.prompts.resize(prompts.size());
   for (std::size_t e = 0; e < encoders_.size(); ++e) {

@@ -51,9 +51,8 @@ class PromptSource {
       const models::Condition& like) const;
   /// Whether no_negative gives a condition.
   [[nodiscard]] bool has_no_negative() const noexcept;
-  /// Bytes of the largest encoder while it encodes: they are in memory one
-  /// after another.
-  [[nodiscard]] std::uint64_t required_bytes(DType compute) const;
+  /// While the longest prompt is encoded by this device.
+  [[nodiscard]] EncodingMemory memory(const JobDevice& by) const;
 
   /// The most layers that a prompt may leave out (ClipSkip).
   [[nodiscard]] std::int64_t most_clip_skip() const;
@@ -70,8 +69,10 @@ class PromptSource {
     /// For each prompt and encoder, a place in the record's texts.
     std::vector<std::vector<std::size_t>> prompts;
   };
+  /// `by`: the device of this process that would encode them.
   [[nodiscard]] Work work_of(
-      DType compute, const std::vector<std::vector<models::Tokens>>& prompts,
+      const JobDevice& by,
+      const std::vector<std::vector<models::Tokens>>& prompts,
       ClipSkip clip_skip) const;
   /// The encoders of such a record.
   [[nodiscard]] PromptEncoders encoders() const noexcept { return encoders_; }

@@ -102,6 +102,9 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
   summary.recoveries =
       result.recoveries + static_cast<std::int64_t>(runner.lost().size());
   summary.encode_seconds = runner.encode_seconds();
+  if (!runner.encoded_by().execution_class.empty()) {
+    summary.encoder_device = config::name_of(runner.encoded_by().device);
+  }
   summary.load_seconds = runner.load_seconds();
   summary.compute_seconds = result.compute_seconds;
   summary.images_per_second =

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/cli/execution_class.h"
+#include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -137,9 +138,24 @@ std::vector<std::uint64_t> read_encoder_hashes(ExecContext& ctx,
   return hashes;
 }
 
-std::uint64_t encoding_bytes(const EncodingRecord& record,
-                             PromptEncoders encoders) {
-  std::uint64_t most = 0;
+EncodingMemory larger_of(const EncodingMemory& a, const EncodingMemory& b) {
+  return {std::max(a.host, b.host), std::max(a.gpu, b.gpu)};
+}
+
+EncodingMemory encoding_memory(const models::TextEncoderDescription& encoder,
+                               std::int64_t tokens, const JobDevice& by) {
+  const std::uint64_t bytes = encoder.weights_bytes(by.compute) +
+                              encoder.pass_bytes(tokens, by.compute);
+  if (!by.is_gpu()) {
+    return {.host = bytes};
+  }
+  const std::uint64_t tables = encoder.table_bytes();
+  return {.host = tables, .gpu = bytes - tables + kGpuOverhead};
+}
+
+EncodingMemory encoding_memory(const EncodingRecord& record,
+                               PromptEncoders encoders, const JobDevice& by) {
+  EncodingMemory most;
   for (std::size_t e = 0; e < encoders.size(); ++e) {
     std::size_t longest = 0;
     for (const EncodingText& text : record.texts) {
@@ -148,22 +164,19 @@ std::uint64_t encoding_bytes(const EncodingRecord& record,
       }
     }
     if (longest > 0) {
-      const models::TextEncoderDescription& encoder = *encoders[e].description;
-      most = std::max(most,
-                      encoder.weights_bytes(record.dtype) +
-                          encoder.pass_bytes(static_cast<std::int64_t>(longest),
-                                             record.dtype));
+      most = larger_of(most,
+                       encoding_memory(*encoders[e].description,
+                                       static_cast<std::int64_t>(longest), by));
     }
   }
   return most;
 }
 
-std::string encoder_class_here(DType compute,
-                               std::span<const std::uint64_t> weights_xxh3) {
-  const JobDevice cpu{.compute = compute};
+std::string encoder_class_of(const JobDevice& by,
+                             std::span<const std::uint64_t> weights_xxh3) {
   const std::uint64_t hash =
       weights_xxh3.empty() ? 0 : xxh3_64(std::as_bytes(weights_xxh3));
-  return execution_class(execution_conditions(hash, cpu, {}));
+  return execution_class(execution_conditions(hash, by, {}));
 }
 
 }  // namespace troupe::actors

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/cli/encoding_cache.h"
+#include "actors/cli/job_devices.h"
 #include "actors/encoding_record.h"
 #include "kernels/core/context.h"
 #include "models/checkpoint.h"
@@ -77,14 +78,28 @@ void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3);
 [[nodiscard]] std::vector<std::uint64_t> read_encoder_hashes(
     ExecContext& ctx, const EncodingRecord& record, PromptEncoders encoders);
 
-/// Bytes of the largest encoder that has a text to encode, while it encodes:
-/// they are in memory one after another.
-[[nodiscard]] std::uint64_t encoding_bytes(const EncodingRecord& record,
-                                           PromptEncoders encoders);
+/// Bytes while prompts are encoded.
+struct EncodingMemory {
+  std::uint64_t host = 0;
+  std::uint64_t gpu = 0;  ///< of the GPU that encodes
+};
+/// The larger of both, each by itself: encoders are in memory one after
+/// another.
+[[nodiscard]] EncodingMemory larger_of(const EncodingMemory& a,
+                                       const EncodingMemory& b);
 
-/// The class in which encoders with these weights compute here; with none, that
-/// of this process whatever the weights.
-[[nodiscard]] std::string encoder_class_here(
-    DType compute, std::span<const std::uint64_t> weights_xxh3 = {});
+/// Of one encoder with a text of so many tokens, on `by`, in by.compute.
+[[nodiscard]] EncodingMemory encoding_memory(
+    const models::TextEncoderDescription& encoder, std::int64_t tokens,
+    const JobDevice& by);
+/// Of the record's encoders that have a text to encode.
+[[nodiscard]] EncodingMemory encoding_memory(const EncodingRecord& record,
+                                             PromptEncoders encoders,
+                                             const JobDevice& by);
+
+/// The class in which encoders with these weights compute on `by`; with none,
+/// that of the device whatever the weights.
+[[nodiscard]] std::string encoder_class_of(
+    const JobDevice& by, std::span<const std::uint64_t> weights_xxh3 = {});
 
 }  // namespace troupe::actors

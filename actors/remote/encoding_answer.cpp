@@ -63,7 +63,8 @@ EncodedElsewhere EncodingAnswer::finish(const EncodingDone& done) {
   }
   return {{std::move(texts_), done.weights_xxh3},
           done.execution_class,
-          done.encoder_class};
+          done.encoder_class,
+          done.device};
 }
 
 }  // namespace troupe::actors

@@ -51,6 +51,9 @@ void write(const EncodingOffer& offer, proto::News& news) {
   if (record.isa) {
     to.set_isa(config::name_of(*record.isa));
   }
+  if (record.device) {
+    to.set_device(config::name_of(*record.device));
+  }
   to.set_execution_class(record.execution_class);
   for (const EncoderRecord& encoder : record.encoders) {
     write(encoder, *to.add_encoders());
@@ -69,6 +72,9 @@ EncodingOffer read(const proto::EncodingOffer& from) {
                         .execution_class = from.execution_class()};
   if (from.has_isa()) {
     record.isa = known_value<IsaLevel>(from.isa());
+  }
+  if (from.has_device()) {
+    record.device = known_value<DeviceKind>(from.device());
   }
   for (const proto::Encoder& encoder : from.encoders()) {
     record.encoders.push_back(read(encoder));
@@ -102,6 +108,7 @@ void write(const EncodingDone& done, proto::News& news) {
   to.set_encoder_class(done.encoder_class);
   to.mutable_weights_xxh3()->Add(done.weights_xxh3.begin(),
                                  done.weights_xxh3.end());
+  to.set_device(config::name_of(done.device));
 }
 
 EncodingDone read(const proto::EncodingDone& from) {
@@ -109,7 +116,8 @@ EncodingDone read(const proto::EncodingDone& from) {
   check_class_name(from.encoder_class());
   return {from.execution_class(),
           from.encoder_class(),
-          {from.weights_xxh3().begin(), from.weights_xxh3().end()}};
+          {from.weights_xxh3().begin(), from.weights_xxh3().end()},
+          known_value<DeviceKind>(from.device())};
 }
 
 void write(const EncodingRefused& refused, proto::News& news) {

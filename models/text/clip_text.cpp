@@ -205,6 +205,9 @@ class ClipTextDescription final : public TextEncoderDescription {
   [[nodiscard]] std::uint64_t weights_bytes(DType compute) const override {
     return packed_bytes(clip_text_tensors(config_, kClipTextPrefix), compute);
   }
+  [[nodiscard]] std::uint64_t table_bytes() const override {
+    return models::table_bytes(clip_text_tensors(config_, kClipTextPrefix));
+  }
   [[nodiscard]] std::uint64_t pass_bytes(std::int64_t tokens,
                                          DType compute) const override {
     const auto element = static_cast<std::int64_t>(size_of(compute));

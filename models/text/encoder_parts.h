@@ -60,6 +60,8 @@ struct LinearTensors {
 /// embedding tables (named "embed…" or "shared") and vectors in f32.
 [[nodiscard]] std::uint64_t packed_bytes(std::span<const TensorSpec> specs,
                                          DType compute);
+/// Of these, the embedding tables.
+[[nodiscard]] std::uint64_t table_bytes(std::span<const TensorSpec> specs);
 
 /// Reads and packs tensors of a text encoder in the order of the calls. Without
 /// a compute type it only reads. One matrix at a time is in memory beside what

@@ -225,6 +225,9 @@ class T5EncoderDescription final : public TextEncoderDescription {
   [[nodiscard]] std::uint64_t weights_bytes(DType compute) const override {
     return packed_bytes(t5_tensors(config_, kT5TokenNames[0]), compute);
   }
+  [[nodiscard]] std::uint64_t table_bytes() const override {
+    return models::table_bytes(t5_tensors(config_, kT5TokenNames[0]));
+  }
   [[nodiscard]] std::uint64_t pass_bytes(std::int64_t tokens,
                                          DType compute) const override;
   [[nodiscard]] ClassTensors tensors() const override;

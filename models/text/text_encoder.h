@@ -72,6 +72,9 @@ class TextEncoderDescription {
   /// (one of 16 bits stays as it is). Loading takes the largest matrix, once or
   /// twice, beside them.
   [[nodiscard]] virtual std::uint64_t weights_bytes(DType compute) const = 0;
+  /// Of these, the embedding tables: they stay on the host wherever the encoder
+  /// computes.
+  [[nodiscard]] virtual std::uint64_t table_bytes() const = 0;
   /// Bytes of activations, and of what is kept from text to text, for texts of
   /// so many ids.
   [[nodiscard]] virtual std::uint64_t pass_bytes(std::int64_t tokens,

@@ -26,6 +26,7 @@ TEST(EncodingCodec, BringsAnOfferBack) {
   EXPECT_TRUE(came.random_weights);
   EXPECT_EQ(came.dtype, record.dtype);
   EXPECT_EQ(came.isa, record.isa);
+  EXPECT_EQ(came.device, record.device);
   EXPECT_EQ(came.execution_class, record.execution_class);
   ASSERT_EQ(came.encoders.size(), record.encoders.size());
   for (std::size_t e = 0; e < came.encoders.size(); ++e) {
@@ -44,7 +45,10 @@ TEST(EncodingCodec, BringsAnOfferBack) {
   }
   EncodingRecord other = record;
   other.isa.reset();
-  EXPECT_FALSE(there_and_back(EncodingOffer{other}).record.isa);
+  other.device.reset();
+  const EncodingRecord plain = there_and_back(EncodingOffer{other}).record;
+  EXPECT_FALSE(plain.isa);
+  EXPECT_FALSE(plain.device);
 }
 
 TEST(EncodingCodec, BringsTheAnswerBack) {
@@ -59,6 +63,7 @@ TEST(EncodingCodec, BringsTheAnswerBack) {
   EXPECT_EQ(done.execution_class, some_end().execution_class);
   EXPECT_EQ(done.encoder_class, some_end().encoder_class);
   EXPECT_EQ(done.weights_xxh3, some_end().weights_xxh3);
+  EXPECT_EQ(done.device, some_end().device);
   const EncodingRefused refused{Filler().failure()};
   EXPECT_EQ(there_and_back(refused).cause.message, refused.cause.message);
   (void)there_and_back(StandBy{});

@@ -43,6 +43,7 @@ TEST(EncodingAnswer, IsWhatTheRecordAsksFor) {
   EXPECT_EQ(its.encoded.texts.size(), 4U);
   EXPECT_TRUE(its.encoded.texts[1].hidden.empty()) << "it is kept";
   EXPECT_EQ(its.encoder_class, some_end().encoder_class);
+  EXPECT_EQ(its.device, some_end().device);
   EXPECT_EQ(its.encoded.weights_xxh3, some_end().weights_xxh3);
 }
 

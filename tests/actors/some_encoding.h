@@ -16,6 +16,7 @@ inline EncodingRecord some_encoding() {
                         .random_weights = true,
                         .dtype = DType::bf16,
                         .isa = IsaLevel::avx512,
+                        .device = DeviceKind::cpu,
                         .execution_class = "0123456789abcdef"};
   record.encoders = {{"text_encoder", "CLIPTextModel", R"({"a":1})"},
                      {"text_encoder_2", "T5EncoderModel", "{}"}};
@@ -54,7 +55,7 @@ inline std::vector<TextEncoded> some_texts(bool all = false) {
 }
 
 inline EncodingDone some_end() {
-  return {"0123456789abcdef", "fedcba9876543210", {5, 6}};
+  return {"0123456789abcdef", "fedcba9876543210", {5, 6}, DeviceKind::cuda};
 }
 
 }  // namespace troupe::actors

@@ -241,6 +241,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   const std::string embeds = folder.path("fox.safetensors");
   look_at_prompts({"sample", "-p", "a fox", "--negative-prompt", "rain", "-o",
                    folder.path("fox.png")});
+  look_at_prompts({"sample", "-p", "a fox", "--dry-run"});
   look_at_prompts({"encode", "-p", "a fox", "-o", embeds});
   look_at_prompts(
       {"sample", "--prompt-embeds", embeds, "-o", folder.path("same.png")});
@@ -270,6 +271,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   // What this machine cannot print, or only in trouble.
   const std::set<std::string> elsewhere = {
       "recipe: device",
+      "recipe: encoder_device",
       "recipe: bits",
       "recipe: tf32",
       "recipe: schedule.mu",

@@ -139,7 +139,7 @@ TEST(ProgramOnGpu, LetsWeightsVisitAGpuThatIsTooSmall) {
       << noted.err;
 }
 
-/// From a prompt to latents: text encoders run on the CPU, the network on GPUs.
+/// From a prompt to latents: text encoders and the network run on GPUs.
 class PromptsOnGpu : public testing::TestWithParam<const char*> {};
 
 TEST_P(PromptsOnGpu, GiveEqualBytesByEveryExactMethod) {
@@ -163,6 +163,84 @@ TEST_P(PromptsOnGpu, GiveEqualBytesByEveryExactMethod) {
 INSTANTIATE_TEST_SUITE_P(Models, PromptsOnGpu,
                          testing::Values("tiny-pixart-sigma", "tiny-sd15",
                                          "tiny-sdxl"));
+
+/// A prompt's run on an emulated GPU or the CPU, in `folder`.
+Outcome draw(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {
+      "sample", "--random-weights", "tiny-sd15", "--prompt", "a fox", "--steps",
+      "1",      "--guidance",       "1",         "--size",   "64x64", "--dtype",
+      "f32",    "--json",           "-q"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome;
+}
+
+TEST(ProgramOnGpu, EncodesPromptsWhereTheRecipeSays) {
+  const TempFolder folder;
+  const auto drawn = [&](const std::string& name,
+                         std::vector<std::string> more) {
+    more.insert(more.end(), {"-o", folder.path(name)});
+    return draw(more).json()["encoder_device"].get<std::string>();
+  };
+  EXPECT_EQ(drawn("cpu.png", {"--device", "cpu"}), "cpu");
+  EXPECT_EQ(drawn("gpu.png", {"--device", "cuda:0"}), "cuda");
+  const auto again = [&](const std::string& from, const std::string& name) {
+    const Outcome outcome = run({"sample", "--from", folder.path(from), "-o",
+                                 folder.path(name), "--json", "-q"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["encoder_device"].get<std::string>();
+  };
+  EXPECT_EQ(again("gpu.png", "gpu2.png"), "cuda");
+  EXPECT_EQ(folder.read("gpu2.png"), folder.read("gpu.png"));
+  EXPECT_EQ(again("cpu.png", "cpu2.png"), "cpu");
+  EXPECT_EQ(folder.read("cpu2.png"), folder.read("cpu.png"));
+}
+
+TEST(ProgramOnGpu, ForecastsWhatEncodersTakeOfAGpu) {
+  const auto planned = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--dry-run", "-o", "a.png"});
+    return draw(more).json()["plan"]["encoder"];
+  };
+  const auto gpu = planned({"--device", "cuda:0"});
+  const auto cpu = planned({"--device", "cpu"});
+  EXPECT_TRUE(gpu["device"].get<std::string>().starts_with("cuda:0"));
+  EXPECT_EQ(cpu["device"], "cpu");
+  EXPECT_GT(gpu["memory_bytes"].get<std::uint64_t>(), 0U);
+  EXPECT_GT(gpu["available_memory_bytes"], gpu["memory_bytes"]);
+}
+
+TEST(ProgramOnGpu, EncodesAFileOfPrompts) {
+  const TempFolder folder;
+  const auto encoded = [&](const std::string& device) {
+    const Outcome outcome =
+        run({"encode", "--random-weights", "tiny-sd15", "--prompt", "a fox",
+             "--device", device, "-o", folder.path(device + ".safetensors"),
+             "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["device"].get<std::string>();
+  };
+  EXPECT_EQ(encoded("cuda"), "cuda");
+  EXPECT_EQ(encoded("auto"), "cuda");
+  EXPECT_EQ(encoded("cpu"), "cpu");
+  EXPECT_EQ(folder.read("auto.safetensors"), folder.read("cuda.safetensors"));
+  EXPECT_NE(folder.read("cpu.safetensors"), folder.read("cuda.safetensors"));
+}
+
+TEST(ProgramOnGpu, EncodesForTheFirstProcess) {
+  const TempFolder folder;
+  const std::string endpoint = "ipc://" + folder.path("socket");
+  for (const bool on_gpu : {true, false}) {
+    const std::string picture = folder.path(on_gpu ? "gpu.png" : "cpu.png");
+    Program worker({"worker", "--join", endpoint, "--device",
+                    on_gpu ? "cuda:0" : "cpu", "--wait", "60", "--no-peer"});
+    const Outcome job =
+        draw({"--device", "cpu", "--workers", "0", "--listen", endpoint,
+              "--encode-on", "workers", "-o", picture});
+    EXPECT_EQ(job.json()["encoder_device"], on_gpu ? "cuda" : "cpu");
+    EXPECT_EQ(worker.wait().exit_code, 0);
+  }
+}
 
 TEST(ProgramOnGpu, JoinsACompanyOfProcesses) {
   for (const std::string method : {"batch", "cfg", "pipeline"}) {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cli/job_devices.h"
+#include "actors/cli/text_encoding.h"
+#include "kernels/core/device.h"
+#include "kernels/core/dtype.h"
+
+namespace troupe::actors {
+
+/// What text encoders compute in where a network on a GPU computes in `dtype`.
+/// Not in f16, which T5's larger ones overflow.
+[[nodiscard]] DType encoder_dtype(DType dtype);
+
+/// The device of this process that encodes prompts.
+struct EncoderDevice {
+  JobDevice device;  ///< `compute`: what the encoders compute in
+  EncodingMemory memory;
+};
+
+/// Which of a process's devices may encode prompts.
+struct EncoderDevices {
+  /// The best first, with the dtype of encoders, and its probe or 0.
+  std::vector<JobDevice> gpus;
+  DType on_cpu = DType::f32;
+  /// The kind that is to encode; unset: a GPU, if one has room.
+  std::optional<DeviceKind> only;
+};
+
+/// The first GPU with room for what `memory` says, else the CPU, whatever room
+/// it has. Notes name GPUs without room. Errors: of a GPU that does not answer.
+[[nodiscard]] EncoderDevice choose_encoder_device(
+    const EncoderDevices& devices, const Gpus& gpus,
+    const std::function<EncodingMemory(const JobDevice& by)>& memory,
+    std::vector<std::string>& notes);
+
+}  // namespace troupe::actors

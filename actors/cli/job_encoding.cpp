@@ -1,0 +1,145 @@
+#include "actors/cli/job_encoding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "actors/cli/execution_class.h"
+#include "kernels/core/error.h"
+#include "kernels/core/log.h"
+#include "kernels/core/pool.h"
+#include "kernels/core/system.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+/// What the cache has not, encoded here.
+void encode_here(const EncodingRecord& record, PromptEncoders encoders,
+                 const JobDevice& by, const TextCache& cache, StopFlag& stop,
+                 EncodedTexts& encoded) {
+  ExecContext ctx(num_usable_cores(), by.device, by.options);
+  const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
+  (void)encode_texts(
+      ctx, record, encoders,
+      [&](std::size_t text, const models::EncodedText& made,
+          std::uint64_t weights) {
+        const EncodingText& of = record.texts[text];
+        note_hash(encoded.weights_xxh3[static_cast<std::size_t>(of.encoder)],
+                  weights);
+        cache.keep(text, made, weights);
+        encoded.texts[text] = made;
+      });
+}
+
+/// The same, encoded elsewhere. Returns what encoded all of it.
+EncodedBy take_from(EncodedElsewhere its, const EncodingRecord& record,
+                    const JobDevice& by, const TextCache& cache,
+                    EncodedTexts& encoded) {
+  if (its.execution_class != record.execution_class) {
+    // One class encodes all: what is kept was made in another one.
+    encoded = std::move(its.encoded);
+    return {its.encoder_class, its.device, record.dtype};
+  }
+  for (std::size_t i = 0; i < record.texts.size(); ++i) {
+    const EncodingText& text = record.texts[i];
+    if (!text.is_kept) {
+      const auto e = static_cast<std::size_t>(text.encoder);
+      note_hash(encoded.weights_xxh3[e], its.encoded.weights_xxh3[e]);
+      encoded.texts[i] = std::move(its.encoded.texts[i]);
+      cache.keep(i, encoded.texts[i], encoded.weights_xxh3[e]);
+    }
+  }
+  return {encoder_class_of(by, encoded.weights_xxh3), by.device.kind,
+          by.compute};
+}
+
+double seconds_from(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+JobConditions encode_by(const JobPrompts& prompts, const JobDevice& by,
+                        StopFlag& stop, std::optional<DeviceKind> only,
+                        const Elsewhere& elsewhere) {
+  const auto start = std::chrono::steady_clock::now();
+  const PromptSource& source = *prompts.source;
+  PromptSource::Work work = source.work_of(
+      by, prompts.tokens,
+      {.layers = prompts.clip_skip, .prompts = prompts.texts.size()});
+  work.record.device = only;
+  TextCache cache(work.record, source.encoders(), prompts.cache);
+  EncodedTexts encoded = cache.find();
+  const auto num_kept =
+      std::ranges::count_if(work.record.texts, &EncodingText::is_kept);
+  if (!prompts.cache.empty()) {
+    log_message(
+        LogLevel::info,
+        fmt::format("--cache {}: {} encoded before", prompts.cache,
+                    counted(static_cast<std::uint64_t>(num_kept), "text")));
+  }
+  JobConditions result;
+  if (elsewhere && num_kept < std::ssize(work.record.texts)) {
+    EncodedElsewhere its = elsewhere(work.record, source.encoders());
+    result.encode_seconds = its.seconds;
+    result.encoded_by =
+        take_from(std::move(its), work.record, by, cache, encoded);
+  } else {
+    if (num_kept < std::ssize(work.record.texts)) {
+      encode_here(work.record, source.encoders(), by, cache, stop, encoded);
+    }
+    result.encode_seconds = seconds_from(start);
+    result.encoded_by = {encoder_class_of(by, encoded.weights_xxh3),
+                         by.device.kind, by.compute};
+  }
+  result.each = source.conditions(work, encoded.texts);
+  if (result.each.size() > prompts.texts.size()) {
+    result.unconditional = std::move(result.each.back());
+    result.each.pop_back();
+  } else if (prompts.is_guided) {
+    result.unconditional = source.no_negative(result.each.front());
+  }
+  return result;
+}
+
+/// Whether the CPU can take over what a GPU could not do.
+bool is_for_cpu(const Error& error, const JobDevice& by,
+                const PromptSource& source, const JobDevice& cpu) {
+  return by.is_gpu() &&
+         (error.code() == Errc::device_lost ||
+          error.code() == Errc::device_full) &&
+         source.memory(cpu).host <= memory_info().available_bytes;
+}
+
+}  // namespace
+
+JobConditions encode(const JobPrompts& prompts, const JobDevice& by,
+                     StopFlag& stop, std::optional<DeviceKind> only,
+                     const Elsewhere& elsewhere) {
+  if (!prompts.given.empty()) {
+    return {prompts.given, prompts.given_negative};
+  }
+  const JobDevice cpu{.compute = by.compute == DType::f32 ? DType::f32
+                                                          : automatic_dtype()};
+  try {
+    try {
+      return encode_by(prompts, by, stop, only, elsewhere);
+    } catch (const Error& error) {
+      if (!is_for_cpu(error, by, *prompts.source, cpu)) {
+        throw;
+      }
+      log_message(
+          LogLevel::warning,
+          fmt::format("the CPU encodes the prompts, since {} cannot: {}",
+                      to_string(by.device), error.what()));
+    }
+    return encode_by(prompts, cpu, stop, only, elsewhere);
+  } catch (const Error&) {
+    stop.check("prompt", "stopped while it was encoded");
+    throw;
+  }
+}
+
+}  // namespace troupe::actors
