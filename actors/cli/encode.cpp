@@ -19,6 +19,7 @@
 #include "config/enum_names.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
+#include "kernels/linear.h"
 
 namespace troupe::actors {
 namespace {
@@ -51,7 +52,8 @@ JobDevice device_for(const config::Config& config, const PromptSource& source,
           "text encoders do not compute in f16, which large ones overflow",
           "give --dtype f32 or bf16");
   const Gpus gpus;
-  EncoderDevices devices{.on_cpu = asked.value_or(automatic_dtype())};
+  const bool can_on_cpu = asked && kernels::supports(*asked);
+  EncoderDevices devices{.on_cpu = can_on_cpu ? *asked : automatic_dtype()};
   for (JobDevice& one : choose_devices(config, nullptr, gpus.found, notes)) {
     if (one.is_gpu()) {
       devices.gpus.push_back(std::move(one));

@@ -46,6 +46,17 @@ std::vector<PromptEncoderSource> own_encoders(const ModelSource& model,
   return encoders;
 }
 
+/// The texts that this device is to encode: one class encodes all.
+EncodingRecord work_for(const JobDevice& by, const EncodingRecord& record) {
+  EncodingRecord work = record;
+  if (encoder_class_of(by) != record.execution_class) {
+    for (EncodingText& text : work.texts) {
+      text.is_kept = false;
+    }
+  }
+  return work;
+}
+
 /// What of this process encodes the texts.
 EncoderDevice device_for(const config::Config& config,
                          const EncodingRecord& record,
@@ -62,24 +73,13 @@ EncoderDevice device_for(const config::Config& config,
   EncoderDevice chosen = choose_encoder_device(
       devices, gpus,
       [&](const JobDevice& by) {
-        return encoding_memory(record, encoders, by);
+        return encoding_memory(work_for(by, record), encoders, by);
       },
       notes);
   for (const std::string& note : notes) {
     log_message(LogLevel::info, note);
   }
   return chosen;
-}
-
-/// The texts that this device is to encode: one class encodes all.
-EncodingRecord work_for(const JobDevice& by, const EncodingRecord& record) {
-  EncodingRecord work = record;
-  if (encoder_class_of(by) != record.execution_class) {
-    for (EncodingText& text : work.texts) {
-      text.is_kept = false;
-    }
-  }
-  return work;
 }
 
 /// Everything that can be refused before an encoder is read.

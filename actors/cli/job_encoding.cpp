@@ -137,7 +137,7 @@ JobConditions encode(const JobPrompts& prompts, const JobDevice& by,
     }
     return encode_by(prompts, cpu, stop, only, elsewhere);
   } catch (const Error&) {
-    stop.check("prompt", "stopped while it was encoded");
+    stop.check("prompt", "stopped before it was encoded");
     throw;
   }
 }

@@ -310,7 +310,7 @@ TEST_F(EncodingElsewhere, EndsWithItsSignalAndLetsTheWorkersGo) {
     head_->signal(number);
     const Outcome outcome = head_->wait();
     EXPECT_EQ(outcome.exit_code, number == SIGINT ? 130 : 75) << outcome.err;
-    expect_said(outcome, "[prompt] stopped while it was encoded");
+    expect_said(outcome, "[prompt] stopped before it was encoded");
   }
   start_with_two_workers();
   const Outcome cancelled = run({"cancel", endpoint()});
