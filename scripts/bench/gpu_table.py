@@ -278,7 +278,31 @@ def speed():
         if found:
             row(f"{model}, 1 guided, invariant",
                 against(torch.get(model, {}), found["queued_s"] * 1e3), ">= 1 x")
+    for name, model, tiny in (("CLIP of sd15", "sd15", "tiny-sd15"),
+                              ("T5-XXL of PixArt", "pixart-sigma-xl-2", "tiny-pixart-sigma")):
+        encoder(name, model if SCALE == "1" else tiny)
     jobs()
+
+
+def encoder(name, model):
+    """What each prompt after the first takes, on the GPU and on the processor."""
+    prompts = pathlib.Path("scripts/prompts.txt").read_text().splitlines()
+    seconds = {}
+    for device in (DEVICE, "cpu"):
+        with tempfile.TemporaryDirectory() as folder:
+            took = []
+            for count in (1, 41):
+                lines = pathlib.Path(folder, f"{count}.txt")
+                lines.write_text("\n".join(prompts[:count]) + "\n")
+                took += json_lines(run_ours(
+                    program("troupe"), "encode", "--random-weights", model, "--device", device,
+                    "--prompt-file", lines, "--out", f"{folder}/{count}.safetensors", "--json"))
+        if len(took) == 2:
+            seconds[device] = (took[1]["encode_seconds"] - took[0]["encode_seconds"]) / 40
+            seconds["dtype " + device] = took[0]["dtype"]
+    row(f"{name}, a prompt", "; ".join(
+        f"{seconds[d] * 1e3:.2f} ms on {d} in {seconds['dtype ' + d]}"
+        for d in (DEVICE, "cpu") if d in seconds))
 
 
 def jobs():
