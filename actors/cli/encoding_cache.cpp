@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <span>
 #include <system_error>
@@ -16,6 +17,9 @@
 namespace troupe::actors {
 namespace {
 
+constexpr const char* kText = ".safetensors";
+constexpr const char* kWeights = ".weights";
+constexpr std::size_t kMostHashText = 16;
 constexpr const char* kHiddenState = "hidden";
 constexpr const char* kPooledVector = "pooled";
 /// The weights' hash and that of everything else, as i64.
@@ -34,20 +38,21 @@ std::uint64_t hash_of(const EncodingCache::Entry& entry) {
 EncodingCache::EncodingCache(const std::filesystem::path& folder)
     : folder_(folder.empty() ? folder : folder / "encoded") {}
 
-std::filesystem::path EncodingCache::path_of(std::uint64_t key) const {
-  return folder_ / (to_hex(key) + ".safetensors");
+std::filesystem::path EncodingCache::path_of(std::uint64_t key,
+                                             const char* kind) const {
+  return folder_ / (to_hex(key) + kind);
 }
 
 std::optional<EncodingCache::Entry> EncodingCache::find(
     std::uint64_t key) const {
   std::error_code error;
-  if (folder_.empty() || !std::filesystem::exists(path_of(key), error)) {
+  if (folder_.empty() || !std::filesystem::exists(path_of(key, kText), error)) {
     return std::nullopt;
   }
   try {
     Entry entry;
     std::uint64_t check = 0;
-    for (const NamedTensor& named : read_tensors(path_of(key))) {
+    for (const NamedTensor& named : read_tensors(path_of(key, kText))) {
       const Tensor& tensor = named.tensor;
       if (named.name == kHiddenState && tensor.shape().rank() == 2) {
         entry.text.hidden = tensor;
@@ -66,8 +71,8 @@ std::optional<EncodingCache::Entry> EncodingCache::find(
   } catch (const Error&) {
     // As a missing one: the next `keep` mends it.
   }
-  log_message(LogLevel::warning,
-              path_of(key).string() + ": damaged; the prompt is encoded again");
+  log_message(LogLevel::warning, path_of(key, kText).string() +
+                                     ": damaged; the prompt is encoded again");
   return std::nullopt;
 }
 
@@ -84,13 +89,47 @@ void EncodingCache::keep(std::uint64_t key, const Entry& entry) const {
   if (!entry.text.pooled.empty()) {
     tensors.push_back({kPooledVector, entry.text.pooled});
   }
+  write("an encoded prompt",
+        [&] { write_tensors(path_of(key, kText), tensors); });
+}
+
+std::uint64_t EncodingCache::find_weights(std::uint64_t key) const {
+  std::error_code error;
+  if (folder_.empty() ||
+      !std::filesystem::exists(path_of(key, kWeights), error)) {
+    return 0;
+  }
+  std::uint64_t hash = 0;
+  try {
+    const std::string text = read_file(path_of(key, kWeights), kMostHashText);
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, hash, 16);
+    return read.ec == std::errc() && read.ptr == end ? hash : 0;
+  } catch (const Error&) {
+    return 0;  // as a missing one
+  }
+}
+
+void EncodingCache::keep_weights(std::uint64_t key,
+                                 std::uint64_t weights_hash) const {
+  if (folder_.empty()) {
+    return;
+  }
+  const std::string text = to_hex(weights_hash);
+  write("the hash of an encoder", [&] {
+    write_file(path_of(key, kWeights), std::as_bytes(std::span(text)));
+  });
+}
+
+void EncodingCache::write(const char* what,
+                          const std::function<void()>& fn) const {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   try {
-    write_tensors(path_of(key), tensors);
+    fn();
   } catch (const Error& failure) {
-    log_message(LogLevel::warning, "an encoded prompt is not kept: " +
-                                       std::string(failure.what()));
+    log_message(LogLevel::warning,
+                std::string(what) + " is not kept: " + failure.what());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -11,10 +12,13 @@ namespace troupe::actors {
 
 /// What text encoders made of texts in earlier runs, in files of a folder:
 ///
-///   DIR/encoded/<key>.safetensors
+///   DIR/encoded/<key>.safetensors    a text
+///   DIR/encoded/<key>.weights        the hash of an encoder's weights
 ///
-/// A key follows from all that decides the bytes. Several processes may use one
-/// folder. Nothing is ever removed. Thread: any.
+/// A text's key follows from all that decides the bytes, the hash of the
+/// weights with it. So that they need not be read for that, the second kind of
+/// file keeps the hash under a key of where the weights lie. Several processes
+/// may use one folder. Nothing is ever removed. Thread: any.
 class EncodingCache {
  public:
   /// One text, encoded.
@@ -32,8 +36,16 @@ class EncodingCache {
   /// it.
   void keep(std::uint64_t key, const Entry& entry) const;
 
+  /// The hash that was kept under this key of an encoder; 0: none.
+  [[nodiscard]] std::uint64_t find_weights(std::uint64_t key) const;
+  /// As `keep`.
+  void keep_weights(std::uint64_t key, std::uint64_t weights_hash) const;
+
  private:
-  [[nodiscard]] std::filesystem::path path_of(std::uint64_t key) const;
+  [[nodiscard]] std::filesystem::path path_of(std::uint64_t key,
+                                              const char* kind) const;
+  /// Runs fn, which writes `what` there.
+  void write(const char* what, const std::function<void()>& fn) const;
 
   std::filesystem::path folder_;
 };

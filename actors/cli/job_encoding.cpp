@@ -18,7 +18,7 @@ namespace {
 
 /// What the cache has not, encoded here.
 void encode_here(const EncodingRecord& record, PromptEncoders encoders,
-                 const JobDevice& by, const TextCache& cache, StopFlag& stop,
+                 const JobDevice& by, TextCache& cache, StopFlag& stop,
                  EncodedTexts& encoded) {
   ExecContext ctx(num_usable_cores(), by.device, by.options);
   const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
@@ -26,17 +26,23 @@ void encode_here(const EncodingRecord& record, PromptEncoders encoders,
       ctx, record, encoders,
       [&](std::size_t text, const models::EncodedText& made,
           std::uint64_t weights) {
-        const EncodingText& of = record.texts[text];
-        note_hash(encoded.weights_xxh3[static_cast<std::size_t>(of.encoder)],
-                  weights);
         cache.keep(text, made, weights);
         encoded.texts[text] = made;
+      },
+      [&](std::size_t encoder, std::uint64_t weights) {
+        if (const std::size_t more =
+                cache.find_more(encoder, weights, encoded)) {
+          log_message(LogLevel::info,
+                      fmt::format("{}: {} encoded before with these weights",
+                                  record.encoders[encoder].name,
+                                  counted(more, "text")));
+        }
       });
 }
 
 /// The same, encoded elsewhere. Returns what encoded all of it.
 EncodedBy take_from(EncodedElsewhere its, const EncodingRecord& record,
-                    const JobDevice& by, const TextCache& cache,
+                    const JobDevice& by, TextCache& cache,
                     EncodedTexts& encoded) {
   if (its.execution_class != record.execution_class) {
     // One class encodes all: what is kept was made in another one.

@@ -27,21 +27,22 @@ std::unique_ptr<models::TextEncoder> load_encoder(
   return source.description->load(ctx, compute, weights);
 }
 
-/// What an encoder is, without reading its weights: a file is known by its
-/// stamp.
-std::string identity_of(const PromptEncoderSource& source) {
-  std::string text = source.bundled + '\n';
-  if (source.files != nullptr) {
-    const models::Component& encoder = *source.files;
-    text += encoder.class_name + '\n' + encoder.config.canonical() + '\n';
-    for (const auto& file : encoder.weights.files()) {
+/// Which weights an encoder has, without reading them: a file is known by its
+/// stamp, random ones by the name and by what draws them (`by`, a class).
+std::uint64_t identity_of(const PromptEncoderSource& source,
+                          const std::string& by) {
+  std::string text = source.record.class_name + '\n' + source.record.config;
+  if (source.files == nullptr) {
+    text += '\n' + source.bundled + '\n' + by;
+  } else {
+    for (const auto& file : source.files->weights.files()) {
       const auto stamp = stamp_of(file->path()).value_or(FileStamp{});
       text +=
-          fmt::format("{} {} {} {} {}\n", file->path().string(), stamp.device,
+          fmt::format("\n{} {} {} {} {}", file->path().string(), stamp.device,
                       stamp.inode, stamp.size, stamp.modified);
     }
   }
-  return text;
+  return xxh3_64(std::as_bytes(std::span(text)));
 }
 
 bool has_text_to_encode(const EncodingRecord& record, std::size_t encoder) {
@@ -56,39 +57,76 @@ TextCache::TextCache(EncodingRecord& record, PromptEncoders encoders,
                      const std::filesystem::path& folder)
     : record_(record), cache_(folder) {
   for (const PromptEncoderSource& source : encoders) {
-    identities_.push_back(identity_of(source));
+    identities_.push_back(identity_of(source, record.execution_class));
+    weights_xxh3_.push_back(cache_.find_weights(identities_.back()));
   }
 }
 
 /// It follows from all that decides what the encoder makes of the ids.
 std::uint64_t TextCache::key_of(const EncodingText& text) const {
+  const auto e = static_cast<std::size_t>(text.encoder);
   const std::string all =
-      identities_[static_cast<std::size_t>(text.encoder)] +
-      fmt::format("{} {} {}\n{}", text.wanted.skipped_layers,
+      fmt::format("{} {} {} {} {}\n{}", record_.encoders[e].class_name,
+                  to_hex(weights_xxh3_[e]), text.wanted.skipped_layers,
                   text.wanted.final_norm, record_.execution_class,
                   fmt::join(text.ids, " "));
   return xxh3_64(std::as_bytes(std::span(all)));
 }
 
 EncodedTexts TextCache::find() {
-  EncodedTexts kept;
-  kept.texts.resize(record_.texts.size());
-  kept.weights_xxh3.resize(record_.encoders.size());
-  for (std::size_t i = 0; i < record_.texts.size(); ++i) {
-    EncodingText& text = record_.texts[i];
-    if (auto entry = cache_.find(key_of(text))) {
-      note_hash(kept.weights_xxh3[static_cast<std::size_t>(text.encoder)],
-                entry->weights_hash);
-      text.is_kept = true;
-      kept.texts[i] = std::move(entry->text);
+  EncodedTexts found;
+  found.texts.resize(record_.texts.size());
+  found.weights_xxh3.resize(record_.encoders.size());
+  for (std::size_t e = 0; e < weights_xxh3_.size(); ++e) {
+    if (weights_xxh3_[e] != 0) {
+      take_from_cache(e, found);
     }
   }
-  return kept;
+  return found;
+}
+
+std::size_t TextCache::find_more(std::size_t encoder,
+                                 std::uint64_t weights_xxh3,
+                                 EncodedTexts& found) {
+  note_hash(found.weights_xxh3[encoder], weights_xxh3);
+  if (weights_xxh3_[encoder] == weights_xxh3) {
+    return 0;
+  }
+  note_weights(encoder, weights_xxh3);
+  return take_from_cache(encoder, found);
+}
+
+std::size_t TextCache::take_from_cache(std::size_t encoder,
+                                       EncodedTexts& found) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < record_.texts.size(); ++i) {
+    EncodingText& text = record_.texts[i];
+    if (static_cast<std::size_t>(text.encoder) != encoder) {
+      continue;
+    }
+    auto entry = cache_.find(key_of(text));
+    if (entry && entry->weights_hash == weights_xxh3_[encoder]) {
+      text.is_kept = true;
+      found.texts[i] = std::move(entry->text);
+      found.weights_xxh3[encoder] = weights_xxh3_[encoder];
+      ++count;
+    }
+  }
+  return count;
+}
+
+void TextCache::note_weights(std::size_t encoder, std::uint64_t weights_xxh3) {
+  if (weights_xxh3_[encoder] != weights_xxh3) {
+    weights_xxh3_[encoder] = weights_xxh3;
+    cache_.keep_weights(identities_[encoder], weights_xxh3);
+  }
 }
 
 void TextCache::keep(std::size_t text, const models::EncodedText& encoded,
-                     std::uint64_t weights_xxh3) const {
-  cache_.keep(key_of(record_.texts[text]), {encoded, weights_xxh3});
+                     std::uint64_t weights_xxh3) {
+  const EncodingText& of = record_.texts[text];
+  note_weights(static_cast<std::size_t>(of.encoder), weights_xxh3);
+  cache_.keep(key_of(of), {encoded, weights_xxh3});
 }
 
 void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3) {
@@ -101,18 +139,22 @@ void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3) {
 std::vector<std::uint64_t> encode_texts(ExecContext& ctx,
                                         const EncodingRecord& record,
                                         PromptEncoders encoders,
-                                        const TextTaker& take) {
+                                        const TextTaker& take,
+                                        const WeightsTaker& read) {
   std::vector<std::uint64_t> hashes(encoders.size());
   for (std::size_t e = 0; e < encoders.size(); ++e) {
-    std::unique_ptr<models::TextEncoder> encoder;
+    if (!has_text_to_encode(record, e)) {
+      continue;
+    }
+    const auto encoder = load_encoder(ctx, record.dtype, encoders[e]);
+    hashes[e] = encoder->weights_hash();
+    if (read) {
+      read(e, hashes[e]);
+    }
     for (std::size_t i = 0; i < record.texts.size(); ++i) {
       const EncodingText& text = record.texts[i];
       if (static_cast<std::size_t>(text.encoder) != e || text.is_kept) {
         continue;
-      }
-      if (encoder == nullptr) {
-        encoder = load_encoder(ctx, record.dtype, encoders[e]);
-        hashes[e] = encoder->weights_hash();
       }
       take(i,
            encoder->encode(ctx, text.ids,

@@ -36,27 +36,42 @@ using TextTaker =
     std::function<void(std::size_t text, const models::EncodedText& encoded,
                        std::uint64_t weights_xxh3)>;
 
-/// A record's texts in the cache. Keys name an encoder's files by their stamps,
-/// and the class of who asks.
+/// Called with a place in the record's encoders, and the hash of the weights of
+/// that one, once it is read.
+using WeightsTaker =
+    std::function<void(std::size_t encoder, std::uint64_t weights_xxh3)>;
+
+/// A record's texts in the cache, as encoded by the class of who asks. Keys
+/// have the hash of an encoder's weights. Files that an earlier run has read
+/// are known by their stamps.
 class TextCache {
  public:
   /// Keeps references to the record and the encoders.
   TextCache(EncodingRecord& record, PromptEncoders encoders,
             const std::filesystem::path& folder);
 
-  /// What is there; marks these texts as kept. Errors: Errc::corrupt_file for
-  /// entries of one encoder by different weights.
+  /// What is there of encoders whose weights are known; marks these texts as
+  /// kept.
   [[nodiscard]] EncodedTexts find();
+  /// Adds what is there of one whose weights were not known before, as those of
+  /// another copy of its files. Returns how many texts that are. Errors: those
+  /// of note_hash.
+  std::size_t find_more(std::size_t encoder, std::uint64_t weights_xxh3,
+                        EncodedTexts& found);
   /// Keeps a text that this class has encoded.
   void keep(std::size_t text, const models::EncodedText& encoded,
-            std::uint64_t weights_xxh3) const;
+            std::uint64_t weights_xxh3);
 
  private:
   [[nodiscard]] std::uint64_t key_of(const EncodingText& text) const;
+  std::size_t take_from_cache(std::size_t encoder, EncodedTexts& found);
+  void note_weights(std::size_t encoder, std::uint64_t weights_xxh3);
 
   EncodingRecord& record_;
-  std::vector<std::string> identities_;  ///< of the encoders
   EncodingCache cache_;
+  // Of each encoder:
+  std::vector<std::uint64_t> identities_;
+  std::vector<std::uint64_t> weights_xxh3_;  ///< 0: not known
 };
 
 /// Notes the hash of an encoder's weights. Errors: Errc::corrupt_file if
@@ -65,12 +80,14 @@ void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3);
 
 /// Encodes the texts that are not kept with the encoders of the record, which
 /// are given in its order: reads one after another with all threads, and lets
-/// each go before the next. Returns the hashes of their weights; 0: all texts
-/// of the encoder are kept, and it was not read.
-/// Errors: those of TextEncoder; Errc::interrupted; what `take` throws.
+/// each go before the next. `read` may mark texts of its encoder as kept.
+/// Returns the hashes of their weights; 0: all texts of the encoder are kept,
+/// and it was not read.
+/// Errors: those of TextEncoder; Errc::interrupted; what `take` and `read`
+/// throw.
 [[nodiscard]] std::vector<std::uint64_t> encode_texts(
     ExecContext& ctx, const EncodingRecord& record, PromptEncoders encoders,
-    const TextTaker& take);
+    const TextTaker& take, const WeightsTaker& read = {});
 
 /// The hashes of the files' weights, which are read and not kept, of encoders
 /// that have a text to encode; 0 for others and for random weights, which are

@@ -28,11 +28,15 @@ class EncodingCache : public testing::Test {
     more.insert(more.end(), {"--cache", folder_.path("cache")});
     return sample(std::move(more));
   }
-  [[nodiscard]] std::vector<fs::path> files() const {
+  /// Those of texts, or of the hashes of weights.
+  [[nodiscard]] std::vector<fs::path> files(
+      const std::string& kind = ".safetensors") const {
     std::vector<fs::path> files;
     for (const auto& file :
          fs::directory_iterator(folder_.path("cache/encoded"))) {
-      files.push_back(file.path());
+      if (file.path().extension() == kind) {
+        files.push_back(file.path());
+      }
     }
     return files;
   }
@@ -114,21 +118,52 @@ TEST_F(EncodingCache, SeesAFlippedBit) {
   EXPECT_EQ(second.json()["latents_xxh3"], first.json()["latents_xxh3"]);
 }
 
-/// Weights are known by the files that hold them.
-TEST_F(EncodingCache, IsNotOfAnotherEncoder) {
+/// Then the encoder is read, and the texts are found by its weights.
+TEST_F(EncodingCache, LivesWithoutTheHashesOfWeights) {
+  const Outcome first = sample_with_cache();
+  EXPECT_EQ(files(".weights").size(), 2U);
+  for (const std::string text : {"", "0123456789abcdef", "nothing", "0"}) {
+    for (const fs::path& file : files(".weights")) {
+      (void)folder_.write("cache/encoded/" + file.filename().string(), text);
+    }
+    const Outcome again = sample_with_cache();
+    expect_kept(again, "0 texts");
+    expect_kept(again, "1 text");  // of each encoder
+    EXPECT_EQ(again.json()["latents_xxh3"], first.json()["latents_xxh3"]);
+    expect_kept(sample_with_cache(), "2 texts");
+  }
+}
+
+/// Files are known by their stamps, and texts by the weights in them.
+TEST_F(EncodingCache, IsOfTheWeightsWhereverTheyLie) {
   fs::copy(fs::path(TROUPE_GOLDEN) / "pipeline_sd15", folder_.path("model"),
            fs::copy_options::recursive);
-  const auto draw = [&] {
-    return run({"sample", "--model", folder_.path("model"), "-p", "a fox",
+  const auto draw = [&](const std::string& model) {
+    return run({"sample", "--model", folder_.path(model), "-p", "a fox",
                 "--steps", "2", "--dtype", "f32", "-v", "--cache",
                 folder_.path("cache"), "-o", folder_.path("fox.png"),
                 "--exists", "replace"});
   };
-  expect_kept(draw(), "0 texts");
-  expect_kept(draw(), "2 texts");
+  const std::string by_weights =
+      "text_encoder: 2 texts encoded before with these weights";
+  const auto expect_found = [&](const Outcome& outcome, bool is_found) {
+    expect_kept(outcome, "0 texts");
+    EXPECT_EQ(outcome.err.find(by_weights) != std::string::npos, is_found)
+        << outcome.err;
+  };
+  expect_found(draw("model"), false);
+  expect_kept(draw("model"), "2 texts");
+  fs::copy(folder_.path("model"), folder_.path("copy"),
+           fs::copy_options::recursive);
+  expect_found(draw("copy"), true);
+  expect_kept(draw("copy"), "2 texts");
   const std::string weights = "model/text_encoder/model.safetensors";
-  (void)folder_.write(weights, folder_.read(weights));
-  expect_kept(draw(), "0 texts");
+  std::string bytes = folder_.read(weights);
+  (void)folder_.write(weights, bytes);
+  expect_found(draw("model"), true);
+  bytes[bytes.size() - 4] = static_cast<char>(bytes[bytes.size() - 4] ^ 1);
+  (void)folder_.write(weights, bytes);
+  expect_found(draw("model"), false);
 }
 
 TEST_F(EncodingCache, ThatCannotBeWrittenStopsNoRun) {
