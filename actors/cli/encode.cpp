@@ -62,14 +62,9 @@ JobDevice device_for(const config::Config& config, const PromptSource& source,
   EncoderDevice chosen = choose_encoder_device(
       devices, gpus, [&](const JobDevice& by) { return source.memory(by); },
       notes);
-  const std::uint64_t needed = chosen.memory.host;
-  const DType compute = chosen.device.compute;
-  const MemoryInfo memory = memory_info();
-  require(needed <= memory.available_bytes, Errc::out_of_memory, "memory",
-          "the text encoder does not fit: got " +
-              human_bytes(memory.available_bytes) + " free, expected " +
-              human_bytes(needed) + " (" + to_string(memory.binding()) + ")",
-          compute == DType::f32 ? "use --dtype bf16" : "free some memory");
+  check_encoder_memory(chosen.memory, chosen.device.compute == DType::f32
+                                          ? "use --dtype bf16"
+                                          : "free some memory");
   return std::move(chosen.device);
 }
 

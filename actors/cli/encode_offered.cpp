@@ -14,7 +14,6 @@
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
-#include "kernels/core/system.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
 
@@ -57,10 +56,10 @@ EncodingRecord work_for(const JobDevice& by, const EncodingRecord& record) {
   return work;
 }
 
-/// What of this process encodes the texts.
-EncoderDevice device_for(const config::Config& config,
-                         const EncodingRecord& record,
-                         PromptEncoders encoders) {
+/// What of this process encodes the texts. A GPU that is not probed yet is of
+/// another class than who asks: so its forecast is for all texts.
+JobDevice device_for(const config::Config& config, const EncodingRecord& record,
+                     PromptEncoders encoders) {
   const Gpus gpus;
   std::vector<std::string> notes;
   EncoderDevices devices{.on_cpu = record.dtype, .only = record.device};
@@ -70,7 +69,7 @@ EncoderDevice device_for(const config::Config& config,
       devices.gpus.push_back(std::move(one));
     }
   }
-  EncoderDevice chosen = choose_encoder_device(
+  const EncoderDevice chosen = choose_encoder_device(
       devices, gpus,
       [&](const JobDevice& by) {
         return encoding_memory(work_for(by, record), encoders, by);
@@ -79,7 +78,7 @@ EncoderDevice device_for(const config::Config& config,
   for (const std::string& note : notes) {
     log_message(LogLevel::info, note);
   }
-  return chosen;
+  return chosen.device;
 }
 
 /// Everything that can be refused before an encoder is read.
@@ -99,12 +98,7 @@ void check_work(const EncodingRecord& record, PromptEncoders encoders,
             Errc::corrupt_file, "encoding record",
             "a text with ids or a layer that the encoder has not");
   }
-  const std::uint64_t needed = encoding_memory(record, encoders, by).host;
-  const MemoryInfo memory = memory_info();
-  require(needed <= memory.available_bytes, Errc::out_of_memory, "memory",
-          "the text encoder does not fit: got " +
-              human_bytes(memory.available_bytes) + " free, expected " +
-              human_bytes(needed) + " (" + to_string(memory.binding()) + ")");
+  check_encoder_memory(encoding_memory(record, encoders, by), "");
 }
 
 }  // namespace
@@ -122,7 +116,7 @@ void encode_offered(const config::Config& own, const EncodingRecord& record,
   (void)try_hold_as_recipe(config, held);  // the class's name says the rest
   const ModelSource model = ModelSource::open(config);
   const std::vector<PromptEncoderSource> encoders = own_encoders(model, record);
-  const JobDevice by = device_for(own, record, encoders).device;
+  const JobDevice by = device_for(own, record, encoders);
   const EncodingRecord work = work_for(by, record);
   check_work(work, encoders, by);
   ExecContext ctx(num_usable_cores(), by.device, by.options);

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/cli/job_devices.h"
@@ -12,9 +13,11 @@
 
 namespace troupe::actors {
 
-/// What text encoders compute in where a network on a GPU computes in `dtype`.
-/// Not in f16, which T5's larger ones overflow.
-[[nodiscard]] DType encoder_dtype(DType dtype);
+/// What text encoders compute in on the GPU whose network computes in `dtype`.
+/// Not in f16, which large T5 encoders overflow.
+[[nodiscard]] DType encoder_dtype_on_gpu(DType dtype);
+/// The same on the CPU beside such a GPU.
+[[nodiscard]] DType encoder_dtype_on_cpu(DType dtype);
 
 /// The device of this process that encodes prompts.
 struct EncoderDevice {
@@ -31,11 +34,15 @@ struct EncoderDevices {
   std::optional<DeviceKind> only;
 };
 
-/// The first GPU with room for what `memory` says, else the CPU, whatever room
-/// it has. Notes name GPUs without room. Errors: of a GPU that does not answer.
+/// The first GPU with enough memory of its own for what `memory` says, else the
+/// CPU. The host's memory is for check_encoder_memory. Notes name GPUs without
+/// room. Errors: of a GPU that does not answer.
 [[nodiscard]] EncoderDevice choose_encoder_device(
     const EncoderDevices& devices, const Gpus& gpus,
     const std::function<EncodingMemory(const JobDevice& by)>& memory,
     std::vector<std::string>& notes);
+
+/// Errors: Errc::out_of_memory with `hint` where the host has less.
+void check_encoder_memory(const EncodingMemory& needed, std::string_view hint);
 
 }  // namespace troupe::actors

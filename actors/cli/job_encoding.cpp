@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "actors/cli/execution_class.h"
+#include "actors/cli/encoder_device.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
@@ -119,6 +119,24 @@ bool is_for_cpu(const Error& error, const JobDevice& by,
          source.memory(cpu).host <= memory_info().available_bytes;
 }
 
+/// On `by`, or on the CPU if that is a GPU that fails.
+JobConditions encode_in_any_case(const JobPrompts& prompts, const JobDevice& by,
+                                 StopFlag& stop, std::optional<DeviceKind> only,
+                                 const Elsewhere& elsewhere) {
+  const JobDevice cpu{.compute = encoder_dtype_on_cpu(by.compute)};
+  try {
+    return encode_by(prompts, by, stop, only, elsewhere);
+  } catch (const Error& error) {
+    if (!is_for_cpu(error, by, *prompts.source, cpu)) {
+      throw;
+    }
+    log_message(LogLevel::warning,
+                fmt::format("the CPU encodes the prompts, since {} cannot: {}",
+                            to_string(by.device), error.what()));
+  }
+  return encode_by(prompts, cpu, stop, only, elsewhere);
+}
+
 }  // namespace
 
 JobConditions encode(const JobPrompts& prompts, const JobDevice& by,
@@ -127,21 +145,8 @@ JobConditions encode(const JobPrompts& prompts, const JobDevice& by,
   if (!prompts.given.empty()) {
     return {prompts.given, prompts.given_negative};
   }
-  const JobDevice cpu{.compute = by.compute == DType::f32 ? DType::f32
-                                                          : automatic_dtype()};
   try {
-    try {
-      return encode_by(prompts, by, stop, only, elsewhere);
-    } catch (const Error& error) {
-      if (!is_for_cpu(error, by, *prompts.source, cpu)) {
-        throw;
-      }
-      log_message(
-          LogLevel::warning,
-          fmt::format("the CPU encodes the prompts, since {} cannot: {}",
-                      to_string(by.device), error.what()));
-    }
-    return encode_by(prompts, cpu, stop, only, elsewhere);
+    return encode_in_any_case(prompts, by, stop, only, elsewhere);
   } catch (const Error&) {
     stop.check("prompt", "stopped before it was encoded");
     throw;

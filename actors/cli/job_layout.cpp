@@ -8,7 +8,6 @@
 #include <map>
 #include <string>
 
-#include "actors/cli/execution_class.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
@@ -233,13 +232,13 @@ void probe_gpus(const Gpus& gpus, JobRequest& request) {
 /// The job's devices that may encode its prompts.
 EncoderDevices encoder_devices(const JobRequest& request) {
   const JobDevice& last = request.devices.back();
-  EncoderDevices devices{.on_cpu = !last.is_gpu() || last.compute == DType::f32
-                                       ? last.compute
-                                       : automatic_dtype(),
+  EncoderDevices devices{.on_cpu = last.is_gpu()
+                                       ? encoder_dtype_on_cpu(last.compute)
+                                       : last.compute,
                          .only = request.encoder_kind};
   for (JobDevice gpu : request.devices) {
     if (gpu.is_gpu() && gpu.workers > 0) {
-      const DType compute = encoder_dtype(gpu.compute);
+      const DType compute = encoder_dtype_on_gpu(gpu.compute);
       if (compute != gpu.compute) {
         gpu.compute = compute;
         gpu.probe = 0;
@@ -344,16 +343,12 @@ void set_value_budget(JobRequest& request) {
 
 void check_memory(const JobRequest& request) {
   check_gpu_memory(request);
+  check_encoder_memory(
+      request.encoder.memory,
+      "encode the prompts elsewhere with troupe encode, and give "
+      "--prompt-embeds FILE; with --listen, troupe sample lets a worker "
+      "encode them");
   const MemoryInfo memory = memory_info();
-  require(request.encoder.memory.host <= memory.available_bytes,
-          Errc::out_of_memory, "memory",
-          "the text encoder does not fit: got " +
-              human_bytes(memory.available_bytes) + " free, expected " +
-              human_bytes(request.encoder.memory.host) + " (" +
-              to_string(memory.binding()) + ")",
-          "encode the prompts elsewhere with troupe encode, and give "
-          "--prompt-embeds FILE; with --listen, troupe sample lets a worker "
-          "encode them");
   if (request.required_bytes > memory.available_bytes) {
     const JobDevice& last = request.devices.back();
     const bool could_halve =

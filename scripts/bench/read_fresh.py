@@ -17,6 +17,7 @@ PIECE = 4 << 20
 
 def forget(file):
     """The next read comes from the disk."""
+    os.fsync(file)  # what is not written yet stays in memory
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
