@@ -4,7 +4,7 @@
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
   kernels/*.h models/*.h samplers/*.h net/*.h config/*.h actors/*.h)
 foreach(target kernels models samplers net scheduler_config config
-        policies actors simulator wire artefacts cli)
+        policies actors remote emulation wire artefacts cli)
   get_target_property(sources troupe_${target} SOURCES)
   get_target_property(folder troupe_${target} SOURCE_DIR)
   list(FILTER sources INCLUDE REGEX "\\.cpp$")

@@ -11,11 +11,11 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
 #include "models/dit.h"
-#include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
 #include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 #include "tests/models/dit_cases.h"
+#include "tests/models/gaussian_mixture.h"
 #include "tests/parallel/run_local.h"
 
 namespace troupe::actors {

@@ -7,9 +7,9 @@
 
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
-#include "models/gaussian_mixture.h"
 #include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
+#include "tests/models/gaussian_mixture.h"
 
 namespace troupe::actors {
 namespace {

@@ -10,8 +10,8 @@
 #include "actors/artefacts/png.h"
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
-#include "models/gaussian_mixture.h"
 #include "tests/actors/job_support.h"
+#include "tests/models/gaussian_mixture.h"
 
 namespace troupe::actors {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "actors/denoiser_evaluator.h"
 #include "config/method_plan.h"
-#include "models/gaussian_mixture.h"
 #include "tests/actors/job_support.h"
+#include "tests/models/gaussian_mixture.h"
 #include "tests/parallel/run_local.h"
 
 namespace troupe::actors {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "models/gaussian_mixture.h"
+#include "tests/models/gaussian_mixture.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/simulator/symbols.h"
 #include "tests/parallel/support.h"
+#include "tests/simulator/symbols.h"
 
 namespace troupe::samplers::testing {
 namespace {

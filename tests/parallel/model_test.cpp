@@ -7,9 +7,9 @@
 
 #include "kernels/elementwise.h"
 #include "models/dit.h"
-#include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
 #include "tests/models/dit_cases.h"
+#include "tests/models/gaussian_mixture.h"
 #include "tests/parallel/picard_rounds.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"

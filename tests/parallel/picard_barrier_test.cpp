@@ -9,11 +9,11 @@
 #include <memory>
 #include <random>
 
-#include "actors/simulator/symbols.h"
 #include "kernels/reduction.h"
 #include "samplers/parallel/sweep.h"
 #include "tests/parallel/simulator.h"
 #include "tests/parallel/support.h"
+#include "tests/simulator/symbols.h"
 
 namespace troupe::samplers::testing {
 namespace {

@@ -16,9 +16,9 @@
 #include "actors/runtime.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
-#include "models/gaussian_mixture.h"
 #include "samplers/parallel/task_runner.h"
 #include "tests/actors/job_support.h"
+#include "tests/models/gaussian_mixture.h"
 #include "tests/parallel/support.h"
 
 namespace troupe {

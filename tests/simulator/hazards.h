@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/simulator/simulate.h"
+#include "tests/simulator/simulate.h"
 
 namespace troupe::actors::simulator {
 

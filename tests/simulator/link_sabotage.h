@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "actors/simulator/simulate.h"
 #include "net/link_session.h"
 #include "net/value_transfer.h"
+#include "tests/simulator/simulate.h"
 
 namespace troupe::actors::simulator {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "actors/simulator/simulate.h"
 #include "tests/simulator/hazards.h"
 #include "tests/simulator/link_sabotage.h"
 #include "tests/simulator/no_faults.h"
 #include "tests/simulator/sabotage.h"
+#include "tests/simulator/simulate.h"
 
 namespace troupe::actors::simulator {
 namespace {

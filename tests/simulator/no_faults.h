@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/simulator/simulate.h"
+#include "tests/simulator/simulate.h"
 
 namespace troupe::actors::simulator {
 

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/simulator/simulate.h"
+#include "tests/simulator/simulate.h"
 
 namespace troupe::actors::simulator {
 

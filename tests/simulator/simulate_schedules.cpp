@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "actors/simulator/simulate.h"
 #include "tests/simulator/hazards.h"
+#include "tests/simulator/simulate.h"
 
 namespace {
 

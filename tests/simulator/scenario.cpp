@@ -1,4 +1,4 @@
-#include "actors/simulator/scenario.h"
+#include "tests/simulator/scenario.h"
 
 #include <algorithm>
 #include <iterator>

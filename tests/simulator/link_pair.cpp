@@ -1,4 +1,4 @@
-#include "actors/simulator/link_pair.h"
+#include "tests/simulator/link_pair.h"
 
 #include <algorithm>
 #include <cstring>

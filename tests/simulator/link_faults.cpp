@@ -1,4 +1,4 @@
-#include "actors/simulator/link_faults.h"
+#include "tests/simulator/link_faults.h"
 
 #include <algorithm>
 #include <utility>

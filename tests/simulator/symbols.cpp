@@ -1,4 +1,4 @@
-#include "actors/simulator/symbols.h"
+#include "tests/simulator/symbols.h"
 
 #include <utility>
 

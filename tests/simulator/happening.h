@@ -7,11 +7,11 @@
 #include <variant>
 
 #include "actors/coordinator_policy.h"
-#include "actors/simulator/link_pair.h"
-#include "actors/simulator/scenario.h"
-#include "actors/simulator/symbols.h"
 #include "actors/supervisor_policy.h"
 #include "actors/worker_policy.h"
+#include "tests/simulator/link_pair.h"
+#include "tests/simulator/scenario.h"
+#include "tests/simulator/symbols.h"
 
 // What happens in a simulated company, each at its time.
 namespace troupe::actors::simulator {

@@ -1,4 +1,4 @@
-#include "actors/simulator/fault_plan.h"
+#include "tests/simulator/fault_plan.h"
 
 #include <algorithm>
 #include <iterator>

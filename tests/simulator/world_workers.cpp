@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "actors/simulator/world.h"
+#include "tests/simulator/world.h"
 
 namespace troupe::actors::simulator {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "actors/simulator/world.h"
+#include "tests/simulator/world.h"
 
 namespace troupe::actors::simulator {
 namespace {

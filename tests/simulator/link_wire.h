@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "actors/random.h"
-#include "actors/simulator/models.h"
 #include "net/link_frame.h"
+#include "tests/simulator/models.h"
 
 namespace troupe::actors::simulator {
 

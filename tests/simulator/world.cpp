@@ -1,6 +1,6 @@
 // What happens in the world, and what the policies' commands do to it.
 
-#include "actors/simulator/world.h"
+#include "tests/simulator/world.h"
 
 #include <algorithm>
 #include <exception>

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
-#include "actors/simulator/fault_plan.h"
-#include "actors/simulator/link_faults.h"
-#include "actors/simulator/models.h"
 #include "actors/supervisor_policy.h"
 #include "samplers/options.h"
 #include "samplers/schedule.h"
+#include "tests/simulator/fault_plan.h"
+#include "tests/simulator/link_faults.h"
+#include "tests/simulator/models.h"
 
 namespace troupe::actors::simulator {
 

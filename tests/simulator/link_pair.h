@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/simulator/link_wire.h"
-#include "actors/simulator/symbols.h"
 #include "net/link_session.h"
 #include "net/value_transfer.h"
+#include "tests/simulator/link_wire.h"
+#include "tests/simulator/symbols.h"
 
 namespace troupe::actors::simulator {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "actors/simulator/world.h"
+#include "tests/simulator/world.h"
 
 namespace troupe::actors::simulator {
 

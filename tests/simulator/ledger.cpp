@@ -1,4 +1,4 @@
-#include "actors/simulator/ledger.h"
+#include "tests/simulator/ledger.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "models/gaussian_mixture.h"
+#include "tests/models/gaussian_mixture.h"
 
 #include <algorithm>
 #include <bit>

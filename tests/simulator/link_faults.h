@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "actors/random.h"
-#include "actors/simulator/link_pair.h"
 #include "kernels/core/clock.h"
+#include "tests/simulator/link_pair.h"
 
 namespace troupe::actors::simulator {
 

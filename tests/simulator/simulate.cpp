@@ -1,6 +1,6 @@
-#include "actors/simulator/simulate.h"
+#include "tests/simulator/simulate.h"
 
-#include "actors/simulator/world.h"
+#include "tests/simulator/world.h"
 
 namespace troupe::actors::simulator {
 

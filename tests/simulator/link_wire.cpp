@@ -1,4 +1,4 @@
-#include "actors/simulator/link_wire.h"
+#include "tests/simulator/link_wire.h"
 
 #include <algorithm>
 #include <utility>

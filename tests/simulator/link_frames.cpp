@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/simulator/link_pair.h"
+#include "tests/simulator/link_pair.h"
 
 namespace troupe::actors::simulator {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "actors/simulator/ledger.h"
+#include "tests/simulator/ledger.h"
 
 namespace troupe::actors::simulator {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
-#include "actors/simulator/scenario.h"
-#include "actors/simulator/symbols.h"
+#include "tests/simulator/scenario.h"
+#include "tests/simulator/symbols.h"
 
 namespace troupe::actors::simulator {
 

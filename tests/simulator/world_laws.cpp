@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "actors/simulator/world.h"
+#include "tests/simulator/world.h"
 
 namespace troupe::actors::simulator {
 

@@ -14,14 +14,14 @@
 
 #include "actors/coordinator_policy.h"
 #include "actors/event_queue.h"
-#include "actors/simulator/happening.h"
-#include "actors/simulator/ledger.h"
-#include "actors/simulator/link_pair.h"
-#include "actors/simulator/scenario.h"
-#include "actors/simulator/simulate.h"
-#include "actors/simulator/symbols.h"
 #include "actors/supervisor_policy.h"
 #include "actors/worker_policy.h"
+#include "tests/simulator/happening.h"
+#include "tests/simulator/ledger.h"
+#include "tests/simulator/link_pair.h"
+#include "tests/simulator/scenario.h"
+#include "tests/simulator/simulate.h"
+#include "tests/simulator/symbols.h"
 
 namespace troupe::actors::simulator {
 

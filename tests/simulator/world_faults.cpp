@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/simulator/world.h"
+#include "tests/simulator/world.h"
 
 namespace troupe::actors::simulator {
 

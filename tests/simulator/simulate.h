@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
-#include "actors/simulator/scenario.h"
+#include "tests/simulator/scenario.h"
 
 namespace troupe::actors::simulator {
 
