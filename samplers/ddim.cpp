@@ -43,15 +43,15 @@ double carry_ddim(const Schedule& schedule, int from, int to) {
          c.direction * noise_form(schedule, from).latents;
 }
 
-constexpr std::string_view kShown[] = {"ddim"};
-constexpr SolverSpelling kSpellings[] = {{"ddim"}, {"ddimparallel"}};
+constexpr std::string_view kDdimNames[] = {"ddim"};
+constexpr SolverSpelling kDdimSpellings[] = {{"ddim"}, {"ddimparallel"}};
 
 }  // namespace
 
 extern constinit const SolverRow kDdim{
     .name = "ddim",
-    .shown_names = kShown,
-    .spellings = kSpellings,
+    .shown_names = kDdimNames,
+    .spellings = kDdimSpellings,
     .keys = {kBetaKeys, kZeroSnrKeys, kClipKeys, kThresholdKeys,
              "set_alpha_to_one eta"},
     .levels = Levels::training_steps,

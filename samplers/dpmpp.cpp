@@ -221,14 +221,14 @@ std::string label(const ScheduleOptions& o) {
          (is_stochastic(o) ? "m-sde" : "m") + type;
 }
 
-constexpr std::string_view kShown[] = {
+constexpr std::string_view kDpmppNames[] = {
     "dpm++",       "dpm++1m",     "dpm++2m",   "dpm++3m",
     "dpm++2m-sde", "dpm++3m-sde", "dpmsolver", "sde-dpmsolver"};
 
 constexpr auto kOde = DpmAlgorithm::dpmsolver_pp;
 constexpr auto kSde = DpmAlgorithm::sde_dpmsolver_pp;
 // The forms that predict noise divide by the last σ: they end above 0.
-constexpr SolverSpelling kSpellings[] = {
+constexpr SolverSpelling kDpmppSpellings[] = {
     {"dpmsolvermultistep"},
     {"dpmpp", std::nullopt, kOde},
     {"dpmsolverpp", std::nullopt, kOde},
@@ -248,8 +248,8 @@ constexpr SolverSpelling kSpellings[] = {
 
 extern constinit const SolverRow kDpmpp{
     .name = "dpmpp",
-    .shown_names = kShown,
-    .spellings = kSpellings,
+    .shown_names = kDpmppNames,
+    .spellings = kDpmppSpellings,
     .keys = {kBetaKeys, kZeroSnrKeys, kThresholdKeys, kSpacingKeys,
              kMultistepKeys,
              "algorithm_type euler_at_final use_lu_lambdas "

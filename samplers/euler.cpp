@@ -41,18 +41,18 @@ double carry_euler(const Schedule& schedule, int from, int to) {
          leg(schedule, from, to).move * slope_form(schedule, from).latents;
 }
 
-constexpr std::string_view kShown[] = {"euler"};
-constexpr SolverSpelling kSpellings[] = {{"euler"}, {"eulerdiscrete"}};
-constexpr std::string_view kShownAncestral[] = {"euler_a"};
-constexpr SolverSpelling kSpellingsAncestral[] = {
+constexpr std::string_view kEulerNames[] = {"euler"};
+constexpr SolverSpelling kEulerSpellings[] = {{"euler"}, {"eulerdiscrete"}};
+constexpr std::string_view kAncestralNames[] = {"euler_a"};
+constexpr SolverSpelling kAncestralSpellings[] = {
     {"eulera"}, {"eulerancestral"}, {"eulerancestraldiscrete"}};
 
 }  // namespace
 
 extern constinit const SolverRow kEuler{
     .name = "euler",
-    .shown_names = kShown,
-    .spellings = kSpellings,
+    .shown_names = kEulerNames,
+    .spellings = kEulerSpellings,
     .keys = {kBetaKeys, kZeroSnrKeys, kSpacingKeys,
              "final_sigmas_type sigma_min sigma_max interpolation_type "
              "timestep_type"},
@@ -63,8 +63,8 @@ extern constinit const SolverRow kEuler{
 
 extern constinit const SolverRow kEulerAncestral{
     .name = "euler_ancestral",
-    .shown_names = kShownAncestral,
-    .spellings = kSpellingsAncestral,
+    .shown_names = kAncestralNames,
+    .spellings = kAncestralSpellings,
     .keys = {kBetaKeys, kZeroSnrKeys},
     .has_unit_signal = true,
     .has_sample_prediction = false,

@@ -29,19 +29,19 @@ double carry_flow_euler(const Schedule& schedule, int /*from*/, int to) {
   return schedule.is_stochastic() ? 1.0 - sigma_of(schedule, to) : 1.0;
 }
 
-constexpr std::string_view kShown[] = {"flow"};
-constexpr SolverSpelling kSpellings[] = {{"flow"},
-                                         {"floweuler"},
-                                         {"flowmatch"},
-                                         {"flowmatcheuler"},
-                                         {"flowmatcheulerdiscrete"}};
+constexpr std::string_view kFlowEulerNames[] = {"flow"};
+constexpr SolverSpelling kFlowEulerSpellings[] = {{"flow"},
+                                                  {"floweuler"},
+                                                  {"flowmatch"},
+                                                  {"flowmatcheuler"},
+                                                  {"flowmatcheulerdiscrete"}};
 
 }  // namespace
 
 extern constinit const SolverRow kFlowEuler{
     .name = "flow_euler",
-    .shown_names = kShown,
-    .spellings = kSpellings,
+    .shown_names = kFlowEulerNames,
+    .spellings = kFlowEulerSpellings,
     .keys = {"num_train_timesteps", kSpacingKeys,
              "shift use_dynamic_shifting time_shift_type base_shift max_shift "
              "base_image_seq_len max_image_seq_len shift_terminal "

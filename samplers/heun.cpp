@@ -89,15 +89,15 @@ Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
   return doubled;
 }
 
-constexpr std::string_view kShown[] = {"heun"};
-constexpr SolverSpelling kSpellings[] = {{"heun"}, {"heundiscrete"}};
+constexpr std::string_view kHeunNames[] = {"heun"};
+constexpr SolverSpelling kHeunSpellings[] = {{"heun"}, {"heundiscrete"}};
 
 }  // namespace
 
 extern constinit const SolverRow kHeun{
     .name = "heun",
-    .shown_names = kShown,
-    .spellings = kSpellings,
+    .shown_names = kHeunNames,
+    .spellings = kHeunSpellings,
     .keys = {kBetaKeys, kClipKeys, kSpacingKeys},
     .has_unit_signal = true,
     .most_kept = [](const ScheduleOptions&) { return 2; },  // anchor, slope

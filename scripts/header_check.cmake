@@ -1,6 +1,7 @@
 # Every header of ours must compile alone. The header that a source includes
-# first does when the source does; each other one gets a generated source, built
-# with the tests.
+# first does where each source is compiled alone (preset `dev`). Each other header gets a
+# generated source of the target troupe_header_check, which `all` leaves out and
+# `scripts/test.sh full` builds.
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
   kernels/*.h models/*.h samplers/*.h net/*.h config/*.h actors/*.h)
 foreach(target kernels models samplers net scheduler_config config
@@ -26,7 +27,7 @@ foreach(header IN LISTS headers)
   endif()
   list(APPEND sources ${source})
 endforeach()
-add_library(troupe_header_check OBJECT ${sources})
+add_library(troupe_header_check OBJECT EXCLUDE_FROM_ALL ${sources})
 target_include_directories(troupe_header_check PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(troupe_header_check PRIVATE -O0)
 target_link_libraries(troupe_header_check PRIVATE caf::core)
