@@ -3,12 +3,12 @@
 # text encoder's, the pipeline's or the scheduler's): libFuzzer with AddressSanitizer, at
 # most 512 MiB of memory. The target stops where a folder makes the reader hold more than
 # 64 MiB.
-# usage: scripts/fuzz_configs.sh [RUNS]    (default 1000000)
+# usage: scripts/fuzz_configs.sh [RUNS|SECONDSs]    (1000000; 60s: for a minute)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh
-runs=${1:-1000000}
-need_number RUNS "$runs"
+source scripts/fuzz_limit.sh
+fuzz_limit "${1:-1000000}"
 build=build/fuzz_configs
 mkdir -p "$build/corpus"
 scripts/build.sh asan fuzz_configs
@@ -31,6 +31,6 @@ PYTHON
 export TMPDIR=$PWD/$build
 # Short stacks of allocations, and no choice of inputs by entropy: both take time.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}:malloc_context_size=3:quarantine_size_mb=64
-build/asan/tests/config/fuzz_configs -runs="$runs" -max_len=8192 -timeout=20 \
+build/asan/tests/config/fuzz_configs "$limit" -max_len=8192 -timeout=20 \
   -entropic=0 -artifact_prefix="$build/" -rss_limit_mb=512 -malloc_limit_mb=64 \
   -print_final_stats=1 "$build/corpus"

@@ -2,12 +2,12 @@
 # Feeds hostile files to the safetensors reader: libFuzzer with AddressSanitizer,
 # at most 512 MiB of memory; the target stops where a file makes the reader hold
 # more than a small multiple of its size.
-# usage: scripts/fuzz_safetensors.sh [RUNS]    (default 1000000)
+# usage: scripts/fuzz_safetensors.sh [RUNS|SECONDSs]    (1000000; 60s: for a minute)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh
-runs=${1:-1000000}
-need_number RUNS "$runs"
+source scripts/fuzz_limit.sh
+fuzz_limit "${1:-1000000}"
 build=build/fuzz
 mkdir -p "$build/corpus"
 scripts/build.sh asan fuzz_safetensors
@@ -48,6 +48,6 @@ cat > "$build/words.dict" <<'DICT'
 "4294967296"
 "[0,0]"
 DICT
-build/asan/tests/models/fuzz_safetensors -runs="$runs" -max_len=4096 \
+build/asan/tests/models/fuzz_safetensors "$limit" -max_len=4096 \
   -dict="$build/words.dict" -artifact_prefix="$build/" -rss_limit_mb=512 \
   -malloc_limit_mb=16 -print_final_stats=1 "$build/corpus"

@@ -2,12 +2,12 @@
 # Feeds hostile files and prompts to the tokenizers: libFuzzer with
 # AddressSanitizer, at most 512 MiB of memory. The target stops where an input
 # makes the reader hold more than a multiple of its size.
-# usage: scripts/fuzz_tokenizers.sh [RUNS]    (default 1000000)
+# usage: scripts/fuzz_tokenizers.sh [RUNS|SECONDSs]    (1000000; 60s: for a minute)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh
-runs=${1:-1000000}
-need_number RUNS "$runs"
+source scripts/fuzz_limit.sh
+fuzz_limit "${1:-1000000}"
 build=build/fuzz_tokenizers
 mkdir -p "$build/corpus"
 scripts/build.sh asan fuzz_tokenizers
@@ -82,6 +82,6 @@ cat > "$build/words.dict" <<'DICT'
 "1e30"
 "9223372036854775808"
 DICT
-build/asan/tests/models/fuzz_tokenizers -runs="$runs" -max_len=4096 \
+build/asan/tests/models/fuzz_tokenizers "$limit" -max_len=4096 \
   -dict="$build/words.dict" -artifact_prefix="$build/" -rss_limit_mb=512 \
   -malloc_limit_mb=64 -print_final_stats=1 "$build/corpus"

@@ -10,7 +10,7 @@ source "$(dirname "$0")/say_why.sh"
   die "got '$*', expected nothing, parity, slurm or package"
 
 packages=(
-  build-essential cmake ninja-build ccache pkg-config
+  build-essential cmake ninja-build ccache mold pkg-config
   libcaf-dev libzmq3-dev cppzmq-dev libsodium-dev libboost-dev libdnnl-dev libhwy-dev
   librandom123-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
   libspdlog-dev libfmt-dev libpng-dev zlib1g-dev libxxhash-dev libutf8proc-dev

@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Parts of other scripts, which have said it already.
-SOURCED = ("say_why.sh", "bench_python.sh")
+SOURCED = ("say_why.sh", "bench_python.sh", "fuzz_limit.sh")
 PROBE = str(pathlib.Path(sys.argv.pop(1)).resolve())
 
 # Stands for a Python with PyTorch: leaves its arguments and the configuration
