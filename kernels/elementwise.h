@@ -16,7 +16,7 @@ namespace troupe::kernels {
 void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x);
 
-/// x += y. Both of one shape, each f32 or bf16 (on a GPU also f16).
+/// x += y. Shapes are equal; dtypes are f32 or bf16 (on a GPU also f16).
 void add(ExecContext& ctx, const Tensor& y, Tensor& x);
 
 /// x += a vector of its item, the same for all pixels (or tokens) of the item.

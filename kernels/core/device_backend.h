@@ -22,8 +22,8 @@ struct DeviceOptions {
   bool tf32 = false;
 };
 
-/// A point in a device's queue (`DeviceBackend::mark`). It has passed when
-/// everything queued before it is done. It may outlive its backend.
+/// A point in a device's queue (`DeviceBackend::mark`). The point has passed
+/// when all work queued before it is done. An event may outlive its backend.
 /// Errors: as DeviceBackend; Errc::internal on the thread that records work of
 /// the queue. Thread: any, one at a time.
 class DeviceEvent {

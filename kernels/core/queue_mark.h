@@ -8,10 +8,9 @@
 
 namespace troupe {
 
-/// A point in a context's queue (`ExecContext::mark`). It has passed when
-/// everything queued before it is done, whatever was queued after it. So the
-/// host can read the results of one piece of work while the device does the
-/// next.
+/// A point in a context's queue (`ExecContext::mark`). The mark has passed when
+/// all work queued before it is done; later work does not count. So the host
+/// can read the results of one piece of work while the device does the next.
 ///
 /// It holds the tensors that were given to `ExecContext::keep`, and releases
 /// them once `has_passed` or `wait` finds that it has passed. The destructor

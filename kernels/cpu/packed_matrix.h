@@ -67,8 +67,8 @@ class PackedMatrix {
 [[nodiscard]] MatmulShape product_shape(const PackedMatrix& matrix,
                                         std::int64_t rows, std::int64_t panel);
 
-/// The compiled products for blocks of `rows` rows: one for the last panel,
-/// which may be narrower, and one for all others.
+/// The compiled products for blocks of `rows` rows: one product for full
+/// panels, and one for the last panel, which may be narrower.
 class BlockProduct {
  public:
   BlockProduct(ExecContext& ctx, const PackedMatrix& matrix, std::int64_t rows);
