@@ -30,7 +30,7 @@ struct AutoencoderKlConfig {
   std::vector<double> latents_std;   ///< the same
   bool use_post_quant_conv = true;
   bool mid_block_add_attention = true;
-  /// For each up block, whether attention follows each of its resnets. Empty:
+  /// For each up block, whether attention follows the block's resnets. Empty:
   /// in no up block.
   std::vector<bool> up_block_attention;
   /// Of the pictures it was trained with, in pixels. Decides the tiles alone.

@@ -219,8 +219,8 @@ void open_text_encoders(const Json& index, const fs::path& converter,
   }
 }
 
-/// The folder of the network: one inside that pipelines give this name, or
-/// `folder` itself.
+/// The folder of the network: the subfolder "transformer" or "unet" of a
+/// pipeline, or `folder` itself.
 fs::path denoiser_folder(const fs::path& folder) {
   for (const char* name : {"transformer", "unet"}) {
     if (is_folder(folder / name)) {

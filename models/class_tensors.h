@@ -25,8 +25,7 @@ struct UnusedTensors {
 /// Checks that the diffusers class has every tensor of the files. A tensor that
 /// it lacks means that the weights belong to another configuration (more
 /// blocks, attention), so pictures would be wrong. Returns the tensors that are
-/// allowed but that nobody reads: position tables and ids, averaged copies
-/// ("ema").
+/// allowed but unused: position tables and ids, averaged copies ("ema").
 /// Errors: Errc::corrupt_file at `place` with the first three names.
 UnusedTensors check_class_tensors(const TensorFiles& files,
                                   std::string_view place,

@@ -12,8 +12,8 @@
 namespace troupe::models {
 
 /// Finds tokens that were typed in a text: from the left, the longest at each
-/// place. Those that look at the text as it is go first; the others look at
-/// what is left, normalised.
+/// place. Tokens for the raw text are found first; then the rest of the text is
+/// normalised and the other tokens are found.
 /// Source: tokenizers, tokenizer/added_vocabulary.rs. Thread: any.
 class AddedTokens {
  public:

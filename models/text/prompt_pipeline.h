@@ -55,7 +55,7 @@ struct PromptPipeline {
   /// Whether a prompt may be taken from an earlier layer of the encoders
   /// (`clip_skip` of diffusers). It is never so of a negative prompt.
   bool takes_clip_skip = false;
-  /// What `cleaned` does to a prompt that it changes.
+  /// A note for the user when `cleaned` changes a prompt.
   std::string_view note;
   /// The sizes that it samples at, for a network that was trained with latents
   /// of this side; pictures of other sizes are scaled and cut. None, or null:

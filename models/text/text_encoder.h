@@ -82,8 +82,8 @@ class TextEncoderDescription {
   /// Every tensor that files of the transformers class may have.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
 
-  /// Checks all tensors, then reads and packs them one after another. Complete
-  /// on return.
+  /// Checks all tensors, then reads and packs one tensor after the other.
+  /// Complete on return.
   /// Errors: those of WeightSource and kernels::PackedLinear;
   /// Errc::interrupted.
   [[nodiscard]] virtual std::unique_ptr<TextEncoder> load(
