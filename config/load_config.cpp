@@ -126,8 +126,8 @@ void apply_recipe(Config& config, const Sources& sources) {
   }
 }
 
-/// What the model's folder says, weaker than everything that was said. Where
-/// somebody names a sampler, only the folder's guidance and steps count: the
+/// Applies the defaults of the model's folder, the weakest source of all. Where
+/// the user names a sampler, only the folder's guidance and steps count: the
 /// rest is about the folder's own sampler.
 void apply_model_defaults(const std::vector<Setting>& defaults,
                           bool names_sampler, Config& config) {

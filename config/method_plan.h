@@ -34,8 +34,8 @@ method_settings(const samplers::MethodOptions& options);
 /// How the network is cut, as --cut says it; empty: it is whole.
 [[nodiscard]] std::string cut_name(const samplers::MethodOptions& options);
 
-/// Refuses what the user said about other methods than this one.
-/// Errors: Errc::invalid_argument that names the methods which take it.
+/// Refuses options that belong to other methods.
+/// Errors: Errc::invalid_argument with the methods that take the option.
 void check_method_options(const Config& config, samplers::MethodKind kind);
 
 /// What a job needs to know to be laid out.
