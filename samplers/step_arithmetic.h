@@ -39,8 +39,8 @@ struct StepInput {
   [[nodiscard]] NoiseLevel here() const { return schedule.level(from); }
   [[nodiscard]] NoiseLevel there() const { return schedule.arrival(to); }
   /// Unit noise of this step, shaped like the latents; scratch. Empty where the
-  /// schedule draws none. Made on the host whatever the device, so that its
-  /// bits are the same everywhere.
+  /// schedule draws none. Always drawn on the host, so that every device gets
+  /// the same bits.
   [[nodiscard]] Tensor draw() const;
 };
 

@@ -47,7 +47,8 @@ struct GraphTable {
 /// mirror, and not what it hands to the next segment.
 [[nodiscard]] bool reads_skips(const GraphTable& table, const GraphEdge& edge);
 
-/// A turn that is really taken: something reads it, or it is the last step.
+/// A turn that really runs: a later firing reads the result, or the turn is the
+/// last step.
 struct Firing {
   static constexpr int kInitial = -1;  ///< as an input: the initial state
 
@@ -83,8 +84,8 @@ class MarkedGraph {
     return nodes()[static_cast<std::size_t>(firing.node)];
   }
   [[nodiscard]] bool fires(int node, int step, int num_steps) const;
-  /// Every firing of a run, each after all that it reads; the last one is the
-  /// solver's last step.
+  /// All firings of a run. A firing comes after its inputs; the final firing is
+  /// the solver's last step.
   [[nodiscard]] std::vector<Firing> firings(int num_steps) const;
 
   /// Time per step in the steady state: the larger of the busiest part's load

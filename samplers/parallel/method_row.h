@@ -30,7 +30,7 @@ struct TurnShape {
   double part_share = 1;
 };
 
-/// What one sample asks of its workers, in evaluations by one worker. Steps and
+/// The cost of one sample in units of one evaluation by one worker. Steps and
 /// messages cost nothing.
 struct Turn {
   double evaluations = 0;  ///< of all workers together

@@ -28,8 +28,9 @@ Picard::Picard(const MethodOptions& options, int num_calls)
                      : std::min(options.window_size, num_calls)) {}
 
 Progress Picard::progress() const {
-  // A sweep reads the evaluation of its point: once it is there that has run,
-  // whatever has not arrived.
+  // A sweep reads the evaluation of its point. So once the sweep's result is
+  // there, the evaluation has run, even if the evaluation's own result is still
+  // on its way.
   std::int64_t missing = 0;
   for (const Round& round : rounds_) {
     missing += std::ranges::count_if(round.points, [this](const Point& point) {

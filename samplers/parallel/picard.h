@@ -23,7 +23,7 @@ namespace troupe::samplers {
 /// What a round reads is decided by the rounds before it alone, never by the
 /// order in which results arrive: so bytes, evaluations and rounds are those of
 /// one round after the other. Results are taken in the order of the points;
-/// those that come early are kept until it is their turn.
+/// early results wait for their turn.
 ///
 /// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
 /// (tolerance 0: while their bytes did not change). The first point that fails
@@ -55,7 +55,7 @@ class Picard final : public BookedMethod {
   /// No task writes the initial slot.
   static constexpr Slot kNoSlot = kInitialSlot;
 
-  /// What a sweep said of the value that it made.
+  /// How the new value of a sweep compares with the old value.
   struct Change {
     bool is_same = false;  ///< in every byte as the value before
     bool passes = false;   ///< the same, or as good as that

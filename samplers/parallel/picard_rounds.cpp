@@ -1,5 +1,5 @@
-// The part of Picard that moves its rounds on: which tasks follow from which
-// results, and which values nobody reads any more.
+// The part of Picard that advances rounds: the tasks that follow from results,
+// and the release of values without readers.
 
 #include <algorithm>
 #include <cmath>

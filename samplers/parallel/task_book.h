@@ -29,9 +29,9 @@ class TaskBook {
   /// it is made.
   void release(Slot slot);
 
-  /// Open tasks that were not handed out yet: all whose inputs are made, and
-  /// then others while fewer than `max_open` are out; both in the order in
-  /// which they were added.
+  /// Open tasks that were not handed out yet: first tasks with complete inputs,
+  /// then other tasks while fewer than `max_open` are out; each group in the
+  /// order of addition.
   [[nodiscard]] std::vector<Task> take(int max_open);
   /// Closes the task of a result; nothing when the result is to be dropped.
   [[nodiscard]] std::optional<Task> finish(const TaskResult& result);
@@ -90,8 +90,8 @@ class BookedMethod : public Method {
   }
 
  protected:
-  /// The task is done: issues what that made possible, releases what nobody
-  /// reads any more.
+  /// The task is done: issues tasks that have become possible, and releases
+  /// slots without readers.
   virtual void advance(const Task& done,
                        const std::vector<double>& scalars) = 0;
 
