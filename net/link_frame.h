@@ -61,7 +61,7 @@ inline constexpr std::uint8_t kAsk = 2;
 inline constexpr std::uint8_t kProbe = 1;
 /// Of `want`: `found` has not arrived.
 inline constexpr std::uint8_t kNotFound = 2;
-/// Of `gone`: the transfer is not known; ask anew.
+/// Of `gone`: the transfer is not known; ask again.
 inline constexpr std::uint8_t kUnknown = 1;
 /// Of `chunk`: the last one.
 inline constexpr std::uint8_t kLast = 1;
@@ -74,7 +74,7 @@ inline constexpr std::size_t kMostInlineChunk = std::size_t{8} << 10U;
 /// The most bytes of a payload. A record is cut into such pieces.
 inline constexpr std::size_t kMostPayloadBytes = std::size_t{1} << 20U;
 
-/// Half of it is random from each side, so a stranger cannot guess it.
+/// Each side draws one half at random, so third parties cannot guess the id.
 struct SessionId {
   std::uint64_t dialler = 0;
   std::uint64_t listener = 0;  ///< 0 in a hello

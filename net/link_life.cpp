@@ -29,9 +29,8 @@ constexpr int kSmoothing = 8;
          1;  // 0 is none
 }
 
-/// What a beat that came at `now` tells, if it answers one of ours. Where both
-/// ways take equally long, the peer's clock showed the middle of the time that
-/// the two beats were on their way.
+/// The round trip of a beat that arrived at `now`, if the beat answers one of
+/// ours. For the clocks, both directions are taken as equally long.
 [[nodiscard]] std::optional<RoundTrip> round_trip_of(const FrameHead& head,
                                                      std::uint64_t now) {
   if (head.a > kMostStamp || head.b == 0 || head.b > now ||

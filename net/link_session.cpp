@@ -57,7 +57,7 @@ LinkSession LinkSession::dialling(SessionOptions options, std::string record,
 }
 
 LinkSession LinkSession::listening(SessionOptions options, TimePoint now) {
-  return {std::move(options), State::knocked, now};
+  return {std::move(options), State::listening, now};
 }
 
 std::vector<SessionCommand> LinkSession::on(const SessionEvent& event,
@@ -104,7 +104,7 @@ std::optional<TimePoint> LinkSession::next_deadline() const {
   switch (state_) {
     case State::dialling:
       return std::min(greet_due_, start_ + options_.greeting_deadline);
-    case State::knocked:
+    case State::listening:
       return start_ + options_.greeting_deadline;
     case State::up:
       return std::min({beat_due_, have_due_, silent_at(), closed_due_,
@@ -118,7 +118,7 @@ std::optional<TimePoint> LinkSession::next_deadline() const {
 void LinkSession::woken(TimePoint now) {
   if (state_ != State::up) {
     if (now >= start_ + options_.greeting_deadline) {
-      const bool ours = state_ == State::knocked;
+      const bool ours = state_ == State::listening;
       if (ours) {
         transmit({.kind = FrameKind::refuse},
                  sentence_payload("nobody answered the greeting within " +
@@ -126,7 +126,7 @@ void LinkSession::woken(TimePoint now) {
       }
       end(Loss{LossCause::unreachable,
                options_.peer +
-                   (ours ? " knocked and was not answered within "
+                   (ours ? " asked to join and was not answered within "
                          : " did not answer the greeting within ") +
                    to_text(options_.greeting_deadline) +
                    (trouble_.empty() ? "" : ": it " + trouble_),
@@ -203,7 +203,7 @@ void LinkSession::hello(const FrameArrived& frame, TimePoint now) {
     send_welcome();  // the first one was lost
     return;
   }
-  if (state_ != State::knocked || id_.dialler != 0) {
+  if (state_ != State::listening || id_.dialler != 0) {
     return;
   }
   if (head.session.dialler == 0 || !is_greeting(frame)) {
@@ -216,7 +216,7 @@ void LinkSession::hello(const FrameArrived& frame, TimePoint now) {
   const std::string_view text = text_of(frame.payload);
   theirs_ = {std::string(text.substr(0, head.b)),
              std::string(text.substr(head.b))};
-  commands_.emplace_back(Knocked{theirs_});
+  commands_.emplace_back(Greeted{theirs_});
 }
 
 void LinkSession::welcome(const FrameArrived& frame, TimePoint now) {
@@ -246,7 +246,7 @@ void LinkSession::come_up(const FrameHead& head, TimePoint now) {
 }
 
 void LinkSession::accept(const Accept& event, TimePoint now) {
-  if (state_ != State::knocked || id_.dialler == 0) {
+  if (state_ != State::listening || id_.dialler == 0) {
     return;
   }
   greeting_ = event.record;
@@ -264,7 +264,7 @@ void LinkSession::accept(const Accept& event, TimePoint now) {
 
 void LinkSession::leave(const Leave& event) {
   const FrameKind kind =
-      state_ == State::knocked ? FrameKind::refuse : FrameKind::bye;
+      state_ == State::listening ? FrameKind::refuse : FrameKind::bye;
   transmit({.kind = kind}, sentence_payload(event.sentence));
   end(std::nullopt);
 }

@@ -24,7 +24,7 @@ struct SendRecord {
 struct SetBeat {
   std::string payload;
 };
-/// The process lets in who knocked.
+/// The process lets in a peer that asked to join.
 struct Accept {
   std::string record;
   std::string name = {};  ///< as SessionOptions::peer from now on, if not empty
@@ -58,7 +58,7 @@ using SessionEvent =
                  OtherVersion, ConnectionTrouble, LaneOpened, LaneClosed>;
 
 // Commands, beside Transmit.
-struct Knocked {
+struct Greeted {
   Greeting greeting;
 };
 struct CameUp {
@@ -79,7 +79,7 @@ struct MadeRoom {
 struct Ended {
   std::optional<Loss> loss;  ///< none: this process ended it
 };
-using SessionCommand = std::variant<Transmit, Knocked, CameUp, DeliverRecord,
+using SessionCommand = std::variant<Transmit, Greeted, CameUp, DeliverRecord,
                                     DeliverBeat, MadeRoom, Ended>;
 
 struct SessionOptions {
@@ -105,15 +105,16 @@ struct SessionOptions {
 ///
 ///   dialling ──welcome──▶ up ──lease, closed, bye, breach──▶ ended
 ///      └──refused, deadline──────────────────────────────────▶ ┘
-///   knocked ──accepted──▶ up
+///   listening ──accepted──▶ up
 ///      └──refused, deadline──▶ ended
 ///
 /// Records are numbered pieces, acknowledged by the number of the next one that
-/// the receiver waits for. A receiver that sees a later piece, or is told of
-/// one, asks for the rest of a *round*; the sender counts the round up and
-/// sends all again from there. So one loss is one repetition, however often it
-/// is reported. While something is not acknowledged the sender says four times
-/// a second how far it has sent: a receiver that lacks some of it asks.
+/// the receiver waits for. A receiver that sees or learns of a later piece asks
+/// for the rest of a *round*; the sender counts the round up and sends all
+/// again from there. So one loss causes one repetition, even if the receiver
+/// reports the loss several times. While something is not acknowledged the
+/// sender says four times a second how far it has sent: a receiver that lacks
+/// some of it asks.
 ///
 /// The side that dialled speaks on each lane four times in a lease at least:
 /// the other learns from it where its newest connection is.
@@ -122,8 +123,8 @@ struct SessionOptions {
 /// between the hosts has forgotten) ends the session after five leases. So does
 /// a beats lane that is never made while the control lane lives.
 ///
-/// A crash closes the connections of a process at once. So does a short
-/// disturbance, after which the side that dialled makes them anew. So a session
+/// A crash closes the connections of a process at once. A short disturbance
+/// closes connections, too; then the side that dialled reconnects. So a session
 /// of which all known connections are closed ends after a grace
 /// (`HubOptions::reconnect_grace`), unless one is made again. What arrives
 /// meanwhile was on its way before, and says nothing. Before the first round
@@ -158,7 +159,7 @@ class LinkSession {
   [[nodiscard]] std::size_t room() const noexcept { return room_; }
 
  private:
-  enum class State : std::uint8_t { dialling, knocked, up, ended };
+  enum class State : std::uint8_t { dialling, listening, up, ended };
   struct Piece {
     SharedBytes bytes;
     bool more = false;

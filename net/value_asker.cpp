@@ -292,7 +292,7 @@ void ValueAsker::gone(Open::iterator at, const FrameArrived& frame,
         peer_ + " has not got " + of_value(transfer.ask.key), now);
     return;
   }
-  // The holder has forgotten the question: it begins anew.
+  // The holder has forgotten the question: the transfer restarts.
   transfer.is_found = false;
   transfer.parts.clear();
   transfer.received = 0;

@@ -8,9 +8,10 @@
 namespace troupe::net {
 namespace {
 
-/// An asker that lives says so more often than this.
+/// Questions of an asker that is silent for this long are forgotten. A live
+/// asker sends more often.
 constexpr Duration kForgetAfter = std::chrono::seconds(30);
-/// Whatever credit an asker claims to give.
+/// The most credit that counts, however much an asker grants.
 constexpr std::uint64_t kMostCredit = std::uint64_t{16} << 20U;
 
 }  // namespace
@@ -83,9 +84,9 @@ void ValueHolder::want(const FrameArrived& frame, TimePoint now) {
     return;
   }
   answer.last_heard = now;
-  const bool anew = head.d > answer.round;
+  const bool is_new_round = head.d > answer.round;
   answer.round = head.d;
-  if (anew && answer.value) {
+  if (is_new_round && answer.value) {
     // Never beyond what was sent before: the hash runs along.
     answer.sent = std::min(head.b, answer.hashed);
     answer.is_whole = false;

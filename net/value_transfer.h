@@ -33,7 +33,8 @@ namespace troupe::net {
 
 /// What the holder may send before the asker knows how large the value is.
 inline constexpr std::size_t kFirstCredit = std::size_t{256} << 10U;
-/// What it may send of a value beyond what has arrived.
+/// Bytes of a value that the holder may send beyond the bytes that have
+/// arrived.
 inline constexpr std::size_t kValueWindow = std::size_t{4} << 20U;
 /// Values larger than kFirstCredit that are under way at once, per link.
 inline constexpr std::size_t kMostUnderWay = 4;

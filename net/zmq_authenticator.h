@@ -10,7 +10,7 @@
 namespace troupe::net {
 
 /// Decides whose public key may dial: ZeroMQ asks it over ZAP (RFC 27) before a
-/// stranger's first frame is read. Thread: one.
+/// connection's first frame is read. Thread: one.
 class ZmqAuthenticator {
  public:
   /// Errors: Errc::unsupported if the context has one.

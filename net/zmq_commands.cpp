@@ -31,8 +31,8 @@ bool HubLoop::apply(Peer& peer, std::vector<SessionCommand> commands,
       handler_.on_beat(peer.id, bytes_of(beat->payload), beat->round_trip);
     } else if (const auto* room = std::get_if<MadeRoom>(&command)) {
       made_room(peer.id, room->room);
-    } else if (auto* knocked = std::get_if<Knocked>(&command)) {
-      if (!let_in(peer, std::move(knocked->greeting), now)) {
+    } else if (auto* greeted = std::get_if<Greeted>(&command)) {
+      if (!let_in(peer, std::move(greeted->greeting), now)) {
         return false;
       }
     } else {
@@ -42,7 +42,7 @@ bool HubLoop::apply(Peer& peer, std::vector<SessionCommand> commands,
   return true;
 }
 
-/// Asks the process, if the stranger's key may have the role.
+/// Asks the process, if the peer's key permits the role.
 bool HubLoop::let_in(Peer& peer, Greeting greeting, TimePoint now) {
   if (peer.has_user && !authenticator_->may_have(peer.user, greeting.role)) {
     const Leave no{"your key may not have the role " +
@@ -51,13 +51,13 @@ bool HubLoop::let_in(Peer& peer, Greeting greeting, TimePoint now) {
   }
   peer.is_announced = true;
   greeting.address = peer.address;
-  handler_.on_knock(peer.id, greeting);
+  handler_.on_greeting(peer.id, greeting);
   return true;
 }
 
 void HubLoop::came_up(Peer& peer, const Greeting& greeting) {
   if (!std::exchange(peer.is_answered, true)) {
-    --num_knocks_;
+    --num_unanswered_;
     peer.asker.rename(peer.session.peer());
   }
   {
@@ -141,7 +141,7 @@ void HubLoop::end(Peer& ended, const std::optional<Loss>& loss, TimePoint now) {
     sessions_.erase(session);
   }
   if (!peer->is_answered) {
-    --num_knocks_;
+    --num_unanswered_;
   }
   {
     const std::lock_guard lock(shared_.mutex);

@@ -66,8 +66,9 @@ ConnectionTrouble HubLoop::trouble_of(LaneEnd& lane, const ZmqEvent& event,
     // Until this attempt ends, the reason of the last one counts.
     lane.connected = now;
   } else {
-    // ZeroMQ does not say who ended the handshake. It does so itself after
-    // kMostHandshake, but we may have read later that it was connected.
+    // ZeroMQ does not report which side ended the handshake. ZeroMQ itself ends
+    // a handshake after kMostHandshake; the quarter is for a connect event that
+    // was read late.
     lane.was_ended = now - lane.connected < kMostHandshake * 3 / 4;
   }
   if (lane.was_ended) {
@@ -94,8 +95,8 @@ void HubLoop::stop_monitors(Peer& peer) {
 /// The lane's frames come by this connection from now on.
 void HubLoop::take_connection(Peer& peer, Lane lane, std::uint64_t id,
                               ZmqFrame& frame, TimePoint now) {
-  // A connection that was closed before this one was accepted may have had the
-  // same descriptor: first what happened until now.
+  // The descriptor may have belonged to an older connection with an unread
+  // close event: read the monitor first.
   drain_monitor(sources_.at(id).monitor);
   LaneEnd& end = peer.lanes[static_cast<std::size_t>(lane)];
   const AcceptedConnections::Owner owner{peer.id, lane};

@@ -9,10 +9,10 @@
 namespace troupe::net {
 namespace {
 
-/// Strangers that may wait for an answer to their greeting at once: each has up
+/// Peers that may wait for an answer to their greeting at once: each takes up
 /// to 64 KiB here.
-constexpr std::size_t kMostKnocks = 256;
-/// Sessions that are told within a second that nobody knows them.
+constexpr std::size_t kMostUnanswered = 256;
+/// Frames of unknown sessions that are answered within a second.
 constexpr int kMostForgotten = 100;
 
 }  // namespace
@@ -82,7 +82,7 @@ void HubLoop::listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now) {
   Peer* peer = known == sessions_.end() ? nullptr : find(known->second);
   const bool is_hello = head.kind == FrameKind::hello;
   if (peer == nullptr && is_hello) {
-    peer = knock(head, source, frame, now);
+    peer = add_peer(head, source, frame, now);
     if (peer == nullptr) {
       return;
     }
@@ -96,10 +96,10 @@ void HubLoop::listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now) {
   }
 }
 
-/// Makes a peer for a stranger's greeting, if there is room for one.
-HubLoop::Peer* HubLoop::knock(const FrameHead& head, const Source& source,
-                              ZmqFrame& frame, TimePoint now) {
-  if (num_knocks_ >= kMostKnocks || head.session.dialler == 0) {
+/// Makes a peer for a greeting, if there is room for one.
+HubLoop::Peer* HubLoop::add_peer(const FrameHead& head, const Source& source,
+                                 ZmqFrame& frame, TimePoint now) {
+  if (num_unanswered_ >= kMostUnanswered || head.session.dialler == 0) {
     return nullptr;  // it greets again
   }
   const PeerId id = take_peer_id();
@@ -112,7 +112,7 @@ HubLoop::Peer* HubLoop::knock(const FrameHead& head, const Source& source,
   peer->has_user = source.has_users;
   peer->user = frame.user();
   peer->address = address;
-  ++num_knocks_;
+  ++num_unanswered_;
   sessions_.emplace(head.session.dialler, id);
   return peers_.emplace(id, std::move(peer)).first->second.get();
 }

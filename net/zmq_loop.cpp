@@ -13,7 +13,7 @@ namespace {
 
 /// Of the authenticator; listeners and lanes follow.
 constexpr std::uint64_t kAuthenticator = 1;
-/// Frames of one socket before others have their turn.
+/// Frames that are read of one socket before the next socket.
 constexpr int kFramesPerTurn = 64;
 
 }  // namespace
@@ -24,7 +24,7 @@ HubLoop::HubLoop(ZmqContext context, const HubOptions& options,
       handler_(handler),
       shared_(shared),
       context_(std::move(context)),
-      accepted_(std::min<std::size_t>(options_.most_strangers,
+      accepted_(std::min<std::size_t>(options_.most_unidentified,
                                       most_descriptors() / 2)),
       forgotten_since_(clock_.now()) {
   if (options_.keys) {
@@ -91,7 +91,7 @@ void HubLoop::wake_due() {
 }
 
 /// Deadlines move with every frame, mostly later: one that comes too soon finds
-/// nothing due and is set anew.
+/// nothing due and is set again.
 void HubLoop::schedule(Peer& peer) {
   auto due = peer.session.next_deadline();
   for (const auto other :

@@ -83,7 +83,7 @@ class ZmqSocket {
   void set(int option, std::int64_t value);
   void set(int option, std::span<const std::byte> bytes);
   /// What every socket of a link has. A tcp connection whose bytes arrive
-  /// nowhere for `lease` is made anew.
+  /// nowhere for `lease` is made again.
   void set_link_options(Duration lease);
   /// Errors: Errc::io.
   void bind(const std::string& endpoint);
@@ -110,8 +110,8 @@ class ZmqSocket {
   /// The next event of a monitor, if there is one.
   [[nodiscard]] std::optional<ZmqEvent> receive_event();
 
-  /// One whole message of several parts, of at most `most` of 255 bytes; empty
-  /// if there is none, or one that is larger.
+  /// One whole message of several parts: at most `most` parts of at most 255
+  /// bytes. Empty if there is no message, or if the message is larger.
   [[nodiscard]] std::optional<std::vector<std::string>> receive_parts(
       std::size_t most);
   void send_parts(const std::vector<std::string>& parts);

@@ -89,7 +89,7 @@ TEST(Session, CarriesTheSentenceOfARefusal) {
   SessionPair pair(1, {});
   pair.accepts = false;
   pair.run(pair.now + 10ms);
-  ASSERT_TRUE(pair.ends[1].knocked);
+  ASSERT_TRUE(pair.ends[1].greeted);
   pair.event(1, Leave{"the job has other weights\n"});
   EXPECT_FALSE(pair.ends[1].ended->loss);
   pair.run(pair.now + 10ms);

@@ -177,7 +177,7 @@ void LinkPair::hear(Side side, const net::SessionEvent& event, TimePoint now) {
   for (net::SessionCommand& command : commands) {
     if (auto* frame = std::get_if<net::Transmit>(&command)) {
       send(side, std::move(*frame), now);
-    } else if (std::holds_alternative<net::Knocked>(command)) {
+    } else if (std::holds_alternative<net::Greeted>(command)) {
       hear(side, net::Accept{}, now);
     } else if (std::holds_alternative<net::CameUp>(command)) {
       came_up(side, now);
