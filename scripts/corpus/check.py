@@ -13,7 +13,7 @@ import unicodedata
 
 MIB = 1 << 20
 MOST_CHARACTERS = 2000
-# They reorder what stands around them on a terminal.
+# Bidirectional overrides reorder the surrounding text on a terminal.
 OVERRIDES = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTE = re.compile(r"^\d\d:\d\d:\d\d (info|warning|error) ")
 ERROR = "troupe: "
