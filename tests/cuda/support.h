@@ -16,8 +16,8 @@
 #include "kernels/core/tensor.h"
 #include "kernels/cuda/devices.h"
 
-// What the tests of operations on a GPU share. They run on emulated GPUs and,
-// where there is one, on a real one.
+// Shared by the tests of GPU operations. The tests run on emulated GPUs and, on
+// a machine with a GPU, on the real GPU.
 
 namespace troupe::kernels {
 

@@ -5,8 +5,8 @@
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/support.h"
 
-// The emulator finds what it is there to find: in kernels, and in the memory
-// that they and the host touch.
+// The emulator reports bugs of kernels, and wrong accesses to memory by kernels
+// and the host.
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -68,7 +68,7 @@ class RandomRun {
   [[nodiscard]] int num_cuts() const { return num_cuts_; }
   /// Numbers of accepted calls that it came by, but for the last.
   [[nodiscard]] const std::set<int>& came_by() const { return came_by_; }
-  /// Those at which it went on in another instance.
+  /// Numbers of accepted calls at which the run went on in another instance.
   [[nodiscard]] const std::set<int>& went_on_at() const { return went_on_at_; }
 
  private:

@@ -37,9 +37,9 @@ constexpr std::array kOrders = {Order::in_order, Order::any,
                                 Order::newest_first, Order::some_late,
                                 Order::one_kind_late};
 
-/// One run of a method on symbolic values. What a process that does all of it
-/// holds is counted as the coordinator knows it: from when the tasks that make
-/// a value are handed out, until after its death other tasks are.
+/// One run of a method on symbolic values. Counts the values of a process that
+/// does all the work, with the knowledge of the coordinator: a value counts
+/// from the hand-out of its task until the first hand-out after its death.
 class CountingRun {
  public:
   CountingRun(const MethodOptions& options, const Schedule& schedule,

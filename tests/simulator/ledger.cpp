@@ -262,7 +262,7 @@ std::uint64_t Ledger::most_bytes(int process) const {
                       sample_bytes(scenario_, process, kMostAhead);
 }
 
-/// Nobody waits for what was granted of these runs.
+/// Grants of the dropped runs need no result any more.
 void Ledger::asked(const DropRuns& drop) {
   uses_.erase(drop.sample_index);
   forget_grants(drop.sample_index, drop.last_run);

@@ -35,7 +35,7 @@ TEST(LinkedSimulator, GivesOneSeedTheSameOutcomeAgain) {
   }
 }
 
-// Neither do connections that break and are made anew, nor partitions that end
+// Neither do connections that break and are made again, nor partitions that end
 // within the lease.
 TEST(LinkedSimulator, LosesNobodyWithinALease) {
   LinkFaultRates rates = kNoLinkFaults;
@@ -83,7 +83,8 @@ TEST(LinkedSimulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
   EXPECT_LT(failed_samples, kSchedules / 10);  // of 20 to 28 times as many
 }
 
-// Each by the law that it breaks, whatever other law it breaks before.
+// Among many schedules, one reports the bug by its own law; others may break
+// another law first.
 TEST(LinkedSimulator, FindsPlantedBugs) {
   const std::vector<PlantedBug> bugs = {
       {"not sending again", not_sending_again(), "a record waits for ever"},

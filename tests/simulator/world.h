@@ -56,7 +56,7 @@ class World final : private LinkListener {
     return options;
   }
 
-  /// A process that has dialled, as both sides see it.
+  /// A process that has dialled, with the view of both sides.
   struct Member {
     int host = 0;
     std::unique_ptr<LinkPair> link;
@@ -65,7 +65,7 @@ class World final : private LinkListener {
     std::array<std::uint64_t, kNumSides> num_arrived{};
     bool has_asked = false;    ///< to join, as far as the listener has heard
     bool is_out = false;       ///< the listener knows it no more
-    bool is_reported = false;  ///< the coordinator is told so
+    bool is_reported = false;  ///< to the coordinator, as lost
     bool is_released = false;  ///< the coordinator has let it go
     std::optional<TimePoint> ended;
     TimePoint troubled_until;  ///< by faults of its link, of it and of home

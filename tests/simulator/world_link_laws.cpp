@@ -8,7 +8,7 @@ namespace troupe::actors::simulator {
 
 // ---- faults
 
-/// The same worker of the process that is there now.
+/// The fault for the same worker of the process that now runs on the host.
 std::optional<Fault> World::as_of_now(const Fault& fault) {
   if (fault.kind == FaultKind::join || fault.kind == FaultKind::cancel) {
     return fault;

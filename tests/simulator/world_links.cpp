@@ -272,7 +272,8 @@ void World::handle_next_of_links() {
   }
 }
 
-/// Most are short. Those that show something are not, and come in a row.
+/// Most letters are short. Large letters (previews, in a real job) come in a
+/// row; an offer may be large, too.
 std::size_t World::bytes_of(const Letter& letter) {
   if (std::holds_alternative<Offered>(letter.news) && random_.chance(0.25)) {
     return kOfferBytes;

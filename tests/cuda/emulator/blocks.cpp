@@ -136,7 +136,7 @@ class CooperatingBlock final : public HostBlock {
         report_bug("threads of a warp shuffle with different masks");
       }
       const int other = first + ((thread - first) ^ it.mask);
-      // What a thread that is not there would give is undefined.
+      // The value of a missing thread is undefined.
       it.received = other < last ? state_of(other).bits : ~std::uint64_t{0};
     }
   }
