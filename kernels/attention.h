@@ -37,8 +37,8 @@ struct AttentionMask {
   /// Host memory, read before the call returns.
   std::span<const std::int64_t> key_lengths;
   /// Added to the scaled logits, the same for every item: [heads, Nq, Nk] f32,
-  /// or empty. Finite. Its heads and rows are those of q: a shard passes the
-  /// heads and the rows that it has, with all keys.
+  /// or empty. Finite. Heads and rows as of q: a shard passes its own heads and
+  /// rows, with all keys.
   Tensor bias;
 };
 

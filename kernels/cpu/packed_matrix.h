@@ -11,8 +11,8 @@
 
 namespace troupe::kernels::cpu {
 
-/// x (f32, bf16 or f16) in `dtype` (f32 or bf16); x itself if it has it
-/// already.
+/// x (f32, bf16 or f16) converted to `dtype` (f32 or bf16); x itself if x has
+/// the dtype.
 [[nodiscard]] Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype);
 /// A copy of `bias` in f32; empty if `bias` is.
 [[nodiscard]] Tensor f32_copy(ExecContext& ctx, const Tensor& bias);

@@ -17,8 +17,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// A GPU as one ExecContext uses it: a stream, library handles, recorded
-/// graphs, and the state that operations keep.
+/// The GPU side of one ExecContext: a stream, library handles, recorded graphs,
+/// and the state that operations keep.
 class Backend final : public DeviceBackend {
  public:
   /// Errors: Errc::unsupported when a library is missing; Errc::device_lost.

@@ -90,7 +90,7 @@ struct DnnTensor {
   Kind kind = Kind::memory;
 };
 
-/// Operations that run as one. Errors (all): Errc::unsupported.
+/// Several operations in one plan. Errors (all): Errc::unsupported.
 class DnnGraph {
  public:
   explicit DnnGraph(const DnnTarget& target) : target_(target) {}

@@ -4,8 +4,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// What both kernels know of their operands. Tables [tokens, head_dim / 2] are
-/// null where nothing is rotated.
+/// The operands of both kernels. Tables [tokens, head_dim / 2] are null where
+/// nothing is rotated.
 template <typename T>
 struct Heads {
   T* x;  ///< column 0 of head 0 of token 0
