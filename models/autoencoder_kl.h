@@ -115,7 +115,7 @@ class AutoencoderKl {
 [[nodiscard]] std::uint64_t autoencoder_kl_required_bytes(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
     std::int64_t width);
-/// What decoding on the CPU takes for its threads beside that.
+/// Memory of decoding on the CPU for its threads, in addition.
 [[nodiscard]] ThreadScratch autoencoder_kl_scratch(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
     std::int64_t width);

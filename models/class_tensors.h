@@ -16,7 +16,7 @@ struct ClassTensors {
   std::vector<std::string> prefixes;  ///< any name that begins so
 };
 
-/// Tensors of the files that nobody reads.
+/// Tensors of the files without a use.
 struct UnusedTensors {
   std::size_t count = 0;
   std::string first;  ///< the name of one of them

@@ -34,8 +34,8 @@ struct NetworkMemory {
   std::uint64_t visiting_bytes = 0;
   /// For each row: latents, output, and what a sampler remembers.
   std::uint64_t row_bytes = 0;
-  /// Activations of each row that is being computed; at most `rows_at_once`
-  /// rows are, at one time.
+  /// Bytes of activations per row in a pass; a pass has at most `rows_at_once`
+  /// rows.
   std::uint64_t pass_bytes = 0;
   std::int64_t rows_at_once = 1;
   /// On the CPU, for each context beside its rows; on a GPU none.

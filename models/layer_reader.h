@@ -52,7 +52,7 @@ class LayerReader {
   [[nodiscard]] WeightSource* source() const noexcept {
     return loader_ ? &loader_->source() : nullptr;
   }
-  /// Of all that was packed.
+  /// Bytes of all packed layers.
   [[nodiscard]] std::size_t num_bytes() const noexcept {
     return loader_ ? loader_->num_bytes() : 0;
   }

@@ -24,7 +24,7 @@ class PartedDenoiser final : public Denoiser {
   /// through the same one.
   static constexpr std::uint64_t kPassesKept = 64;
 
-  /// Reads the weights of one part. They are complete when it returns.
+  /// Reads the weights of one part, and returns when they are complete.
   using Read = std::function<std::shared_ptr<const Denoiser>(ExecContext&,
                                                              SegmentRange)>;
 

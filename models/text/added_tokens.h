@@ -17,9 +17,9 @@ namespace troupe::models {
 /// Source: tokenizers, tokenizer/added_vocabulary.rs. Thread: any.
 class AddedTokens {
  public:
-  /// A token that the model knows has its id; others get the next ones. Of
-  /// equal contents the last counts. Errors: Errc::corrupt_file at `place` for
-  /// too many or too long ones.
+  /// A token in the model's vocabulary has the id of the vocabulary; other
+  /// tokens get the next free ids. Of equal contents the last counts. Errors:
+  /// Errc::corrupt_file at `place` for too many or too long ones.
   AddedTokens(const std::vector<AddedToken>& tokens, const WordModel& model,
               std::string_view place);
 

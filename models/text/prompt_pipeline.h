@@ -53,7 +53,7 @@ struct PromptPipeline {
   /// Null: a missing negative prompt is an empty text.
   Condition (*no_negative)(const Condition& like) = nullptr;
   /// Whether a prompt may be taken from an earlier layer of the encoders
-  /// (`clip_skip` of diffusers). It is never so of a negative prompt.
+  /// (`clip_skip` of diffusers). Negative prompts always use the last layer.
   bool takes_clip_skip = false;
   /// A note for the user when `cleaned` changes a prompt.
   std::string_view note;
