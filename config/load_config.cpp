@@ -158,7 +158,7 @@ Config merge(const Sources& sources, const std::vector<Setting>& file,
   apply(config, sources.environment);
   apply_recipe(config, sources);
   apply(config, sources.flags);
-  // What was taken back was set by nobody.
+  // Options that were taken back count as unset.
   std::erase_if(config.places, [&config](const auto& place) {
     const Option* option = find_option(place.first);
     return option->has_text() && option->get(config).empty();

@@ -43,7 +43,7 @@ struct PlanInputs {
   std::uint64_t num_samples = 1;
   bool is_guided = false;  ///< two branches per call
   int num_blocks = 1;      ///< at which the network can be cut
-  /// That an onion of it can have; 0: it has no skips, and no onion.
+  /// The most parts of an onion cut; 0: the network has no skips, so no onion.
   int most_onion_parts = 0;
   /// The cut that is cheaper for such options, where the user leaves it open;
   /// unset: a chain.

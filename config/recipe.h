@@ -62,7 +62,7 @@ struct Recipe {
   samplers::MethodOptions method;
   std::string dtype;            ///< "f32", "bf16" or "f16"
   std::optional<IsaLevel> isa;  ///< of the CPU; unset: a GPU, or not known
-  // Of a GPU that computed it; unset for the CPU.
+  // For an image of a GPU; unset for the CPU.
   std::optional<DeviceKind> device;
   std::optional<BitsMode> bits;  ///< unset: invariant
   std::optional<bool> tf32;      ///< unset: no
@@ -81,9 +81,8 @@ struct Recipe {
 [[nodiscard]] Recipe parse_recipe(const std::string& place,
                                   std::string_view text);
 
-/// What the recipe says in terms of options, weaker than flags. Its schedule is
-/// not among them: it is the base that sampler options change. `place` names
-/// the image.
+/// The recipe as options, weaker than flags. The schedule is not among the
+/// options: sampler options change it. `place` names the image.
 [[nodiscard]] std::vector<Setting> to_settings(const Recipe& recipe,
                                                const std::string& place);
 
