@@ -115,7 +115,7 @@ std::vector<Firing> MarkedGraph::firings(int num_steps) const {
       all.push_back(std::move(firing));
     }
   }
-  // Turns that nobody reads are not taken.
+  // Turns without readers do not run.
   std::vector<int> renumbered(all.size(), kNone);
   renumbered.back() = 0;
   for (std::size_t i = all.size(); i-- > 0;) {

@@ -35,7 +35,7 @@ struct GraphEdge {
   std::int64_t latency = 0;  ///< of the hop, same unit as costs
 };
 
-/// A pipeline as plain values: what a job's record holds of it.
+/// A pipeline as plain values: the form in a job's record.
 struct GraphTable {
   std::vector<GraphNode> nodes;  ///< the last one is the solver step
   std::vector<GraphEdge> edges;  ///< those into a node keep their order

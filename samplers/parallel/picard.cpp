@@ -110,10 +110,10 @@ void Picard::restore(const std::string& bytes) {
 
 namespace {
 
-/// Of Accept::settled: 0.067 / √N for N model calls, because what points are
-/// left with adds up over the run. Not below 0.01, with which runs of 50 steps
-/// of the demo model are within 0.005 of the sequential run. Of 16 runs of 20
-/// steps the worst is 0.046 from it; with 0.15 / √N it was 0.115 from it.
+/// Of Accept::settled: 0.067 / √N for N model calls, because errors of points
+/// add up over the run. Not below 0.01, with which runs of 50 steps of the demo
+/// model are within 0.005 of the sequential run. Of 16 runs of 20 steps the
+/// worst is 0.046 from it; with 0.15 / √N it was 0.115 from it.
 /// scripts/bench_picard.sh measures what this and the settings below give.
 double settled_tolerance(int num_calls) {
   constexpr int kFewest = 20;
@@ -122,9 +122,8 @@ double settled_tolerance(int num_calls) {
   return std::max(0.067 / std::sqrt(calls), kLeast);
 }
 
-/// A tolerance that is named without a rule belongs to the rule that was once
-/// the only one, with the carry and guess of that time: such commands keep
-/// their bytes.
+/// A tolerance without a rule means first_failing, once the only rule, with its
+/// carry and guess: old commands keep their bytes.
 MethodOptions picard_defaults(const MethodChoices& choices, int num_calls) {
   MethodOptions options;
   options.accept = choices.accept.value_or(
@@ -181,8 +180,8 @@ Turn picard_turn(const MethodOptions& options, const TurnShape& shape) {
 }
 
 /// An evaluation and a sweep of each point of a window. With tolerance 0 every
-/// round gives one point. Else four of them a point are more than the README's
-/// figures.
+/// round gives one point. With a tolerance, four evaluations a point are more
+/// than measured runs take.
 double picard_tasks(const MethodOptions& options, int num_calls) {
   const double evaluations =
       options.tolerance > 0 ? 4 : std::min(options.window_size, num_calls);
@@ -193,11 +192,11 @@ int window_of(const MethodOptions& options) {
   return std::max(options.window_size, 1);
 }
 
-/// Rounds under way follow each other from right to left: what one has swept
-/// bounds what the next can sweep, and each begins a point later at least. So
-/// their widths add up to one window. A point's output lives over its round's
-/// width; its value over that and the next one's. Guesses are those of the
-/// oldest round alone.
+/// Open rounds follow each other from right to left: a round can sweep only up
+/// to the swept points of the round before, and begins at least one point
+/// later. So the widths of open rounds add up to one window. A point's output
+/// lives over its round's width; its value over that and the next one's.
+/// Guesses are those of the oldest round alone.
 LiveValues picard_live(const MethodOptions& options, int num_calls,
                        int /*max_open*/) {
   const int window = std::min(window_of(options), num_calls);

@@ -136,7 +136,7 @@ bool Picard::take_change(std::size_t r) {
   return !is_last;
 }
 
-/// Where the window begins after the round; 0: its changes so far do not say.
+/// Where the window begins after the round; 0: not known yet from its changes.
 int Picard::begin_after(const Round& round) const {
   const int last = round.num_swept - 1;
   if (round.points[static_cast<std::size_t>(last)].change.passes) {
@@ -148,7 +148,7 @@ int Picard::begin_after(const Round& round) const {
   return round.begin + std::max(last - held_back_, first) + 1;
 }
 
-/// Points up to `begin` are final; those behind it go on.
+/// Points up to `begin` are final; later points go on.
 void Picard::begin_next(std::size_t r, int begin) {
   Round& round = rounds_[r];
   round.next_begin = begin;
@@ -197,7 +197,7 @@ void Picard::end_sweep(std::size_t r) {
   rounds_.pop_front();
 }
 
-/// No later round reads it; this one may still have to.
+/// No later round reads the output; this round may still read it.
 void Picard::release_output(Round& round, int index) {
   if (index == round.end) {
     return;  // there is none

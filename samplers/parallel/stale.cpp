@@ -104,7 +104,7 @@ Stale::Stale(const MethodOptions& options, int num_calls)
   note_startable();
 }
 
-/// Those that are neither issued nor done.
+/// Collects firings with complete inputs that are neither issued nor done.
 void Stale::note_startable() {
   startable_.clear();
   for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
@@ -126,7 +126,7 @@ std::vector<Task> Stale::ready(int max_open) {
     }
     return status(index).issued;
   });
-  // Firings stand after those that they read.
+  // A firing stands after its inputs.
   for (; next_ahead_ < static_cast<int>(firings_.size()) &&
          book_.num_open() < max_open && may_begin(next_ahead_);
        ++next_ahead_) {

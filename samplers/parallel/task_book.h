@@ -24,9 +24,8 @@ class TaskBook {
   /// Opens a task and returns its id; 0 asks for the next free one. Its inputs
   /// are made, or are outputs of tasks that were added before.
   std::uint64_t add(Task task);
-  /// Says that no task that is still to be added reads the slot, and that it is
-  /// not the result any more when its last reader is finished. Then it dies, if
-  /// it is made.
+  /// Declares that no later task reads the slot and that the slot is not the
+  /// result. The slot dies when its last reader is finished, if it is made.
   void release(Slot slot);
 
   /// Open tasks that were not handed out yet: first tasks with complete inputs,

@@ -55,13 +55,13 @@ class TaskRunner {
   TaskRunner(const Schedule& schedule, Evaluator& evaluator, NoiseSource& noise,
              const MethodOptions& options);
 
-  /// Queues the tasks; on the CPU that computes them. `behind`, if any, may
-  /// queue more that shall be done when they are. Errors: those of the
+  /// Queues the tasks; on the CPU, computes them. `behind`, if any, may queue
+  /// work that must be complete together with the tasks. Errors: those of the
   /// evaluator and of `behind`.
   [[nodiscard]] std::unique_ptr<QueuedTasks> queue(
       ExecContext& ctx, std::vector<BoundTask> tasks,
       const std::function<void(const QueuedTasks&)>& behind = {});
-  /// Waits until they are done, unless they are; others may have been queued
+  /// Waits until the queued tasks are done; later tasks may have been queued
   /// meanwhile. Results in the order of the tasks. Errors: Errc::non_finite
   /// with sample, step and, where the evaluator can say it, block when a state
   /// is not finite; Errc::device_lost.
