@@ -30,8 +30,9 @@ void check_host(const Endpoint& endpoint);
 /// Errc::invalid_argument if it is not ours or others may enter it, Errc::io.
 void prepare_folder(const Endpoint& endpoint);
 
-/// Holds the path of an ipc endpoint for this process: ZeroMQ itself takes it
-/// from whoever listens there. The lock ends with the process.
+/// Holds the path of an ipc endpoint for this process: ZeroMQ itself would take
+/// the endpoint from the process that listens on it. The lock ends with the
+/// process.
 class PathLock {
  public:
   PathLock() = default;

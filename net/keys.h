@@ -19,8 +19,7 @@ enum class Role : std::uint8_t { coordinator = 1, worker = 2 };
 inline constexpr std::size_t kKeyBytes = 32;
 using PublicKey = std::array<std::byte, kKeyBytes>;
 
-/// 32 bytes that nobody else may know. Each copy overwrites its own when it
-/// ends.
+/// 32 secret bytes. The destructor overwrites the bytes.
 class SecretKey {
  public:
   SecretKey() = default;
@@ -43,7 +42,7 @@ struct KeyPair {
   PublicKey public_key{};  ///< that belongs to `secret`
 };
 
-/// What a process knows of its company.
+/// The keys of a process.
 struct Keys {
   std::optional<KeyPair> coordinator;  ///< nothing from a node file
   KeyPair worker;                      ///< all workers of a company share it

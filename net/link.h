@@ -159,8 +159,8 @@ struct DialOptions {
   Duration deadline = std::chrono::seconds(5);
 };
 
-/// What a hub tells its process. All calls come from the hub's thread, one at a
-/// time. They must not block or throw; they may call the hub's methods, but not
+/// The events of a hub. All calls come from the hub's thread, one at a time.
+/// They must not block or throw; they may call the hub's methods, but not
 /// destroy it.
 class LinkHandler {
  public:

@@ -57,7 +57,7 @@ inline constexpr std::uint8_t kMore = 1;
 inline constexpr std::uint8_t kGap = 1;
 /// Of `have`: the sender waits to hear what has arrived.
 inline constexpr std::uint8_t kAsk = 2;
-/// Of `want`: answer at once, so that the asker sees what was lost.
+/// Of `want`: answer at once, so that the asker sees missing bytes.
 inline constexpr std::uint8_t kProbe = 1;
 /// Of `want`: `found` has not arrived.
 inline constexpr std::uint8_t kNotFound = 2;

@@ -113,8 +113,8 @@ struct SessionOptions {
 /// for the rest of a *round*; the sender counts the round up and sends all
 /// again from there. So one loss causes one repetition, even if the receiver
 /// reports the loss several times. While something is not acknowledged the
-/// sender says four times a second how far it has sent: a receiver that lacks
-/// some of it asks.
+/// sender says four times a second how far it has sent: a receiver with a gap
+/// asks.
 ///
 /// The side that dialled speaks on each lane four times in a lease at least:
 /// the other learns from it where its newest connection is.

@@ -110,7 +110,7 @@ void ValueHolder::want(const FrameArrived& frame, TimePoint now) {
   }
 }
 
-/// A new question; end() if it is none.
+/// Registers a new question; end() if the frame is not a question.
 ValueHolder::Open::iterator ValueHolder::begin(const FrameArrived& frame) {
   const FrameHead& head = frame.head;
   if ((head.flags & kNotFound) == 0 || head.b != 0) {
@@ -183,8 +183,7 @@ void ValueHolder::send_chunks(std::uint64_t transfer, Answer& answer) {
   }
 }
 
-/// The next bytes, at most to the end of their part: they are sent from where
-/// they are.
+/// The next bytes, at most to the end of their part: sent without a copy.
 void ValueHolder::send_chunk(std::uint64_t transfer, Answer& answer) {
   SharedBytes bytes;
   if (answer.total > 0) {

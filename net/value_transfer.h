@@ -44,7 +44,7 @@ inline constexpr std::size_t kMostOpenWants = 1024;
 /// over ipc with 256 KiB, 3 GB/s with 1 MiB.
 inline constexpr std::size_t kChunkBytes = kMostPayloadBytes;
 
-/// Event of both: the peer is lost. `what`: a sentence that says so.
+/// Event of both: the peer is lost. `what`: a sentence about the loss.
 struct LinkClosed {
   std::string what;
 };
@@ -73,7 +73,7 @@ class ValueAsker {
  public:
   /// `peer`: what sentences call it.
   explicit ValueAsker(std::string peer) : peer_(std::move(peer)) {}
-  /// They call it so from now on.
+  /// Sentences use the new name from now on.
   void rename(std::string peer) { peer_ = std::move(peer); }
 
   [[nodiscard]] std::vector<AskerCommand> on(const AskerEvent& event,

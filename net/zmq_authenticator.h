@@ -22,7 +22,7 @@ class ZmqAuthenticator {
                               const std::string& role) const;
 
   [[nodiscard]] const ZmqSocket& socket() const { return socket_; }
-  /// Answers the questions that are there.
+  /// Answers the pending requests.
   void answer();
 
  private:

@@ -117,8 +117,8 @@ HubLoop::Peer* HubLoop::add_peer(const FrameHead& head, const Source& source,
   return peers_.emplace(id, std::move(peer)).first->second.get();
 }
 
-/// The peer is answered where it was heard last. False for whoever has not its
-/// key.
+/// Answers to the peer go to the connection of its last frame. False for a
+/// frame under another key.
 bool HubLoop::learn_route(Peer& peer, Lane lane, std::uint64_t id,
                           ZmqFrame& frame, TimePoint now) {
   LaneEnd& end = peer.lanes[static_cast<std::size_t>(lane)];

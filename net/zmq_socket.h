@@ -26,7 +26,7 @@ inline constexpr std::chrono::milliseconds kMostHandshake =
 using ZmqContext = std::shared_ptr<void>;
 /// Raises the process's limit of descriptors to its hard limit, too.
 [[nodiscard]] ZmqContext make_zmq_context();
-/// That this process may have.
+/// The descriptors that this process may have.
 [[nodiscard]] std::size_t most_descriptors();
 
 class ZmqMessage {
@@ -59,8 +59,8 @@ struct ZmqFrame {
   [[nodiscard]] std::string user();
   /// The peer's address, where the transport has one.
   [[nodiscard]] std::string address();
-  /// Of the connection that it came by; it may be closed since. -1 if it came
-  /// from within this process.
+  /// The descriptor of the frame's connection, which may be closed since. -1
+  /// for a frame from within this process.
   [[nodiscard]] int descriptor();
 };
 
@@ -91,7 +91,8 @@ class ZmqSocket {
   void connect(const std::string& endpoint);
   [[nodiscard]] std::string last_endpoint() const;
 
-  /// To be watched for reading: it says that `is_readable` may have changed.
+  /// To be watched for reading: an event means that `is_readable` may have
+  /// changed.
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] bool is_readable() const;
 
@@ -105,7 +106,8 @@ class ZmqSocket {
 
   /// From now on a socket tells what becomes of this one's connections.
   [[nodiscard]] ZmqSocket monitor(int events);
-  /// Before that one is closed: ZeroMQ's own thread would wait for it.
+  /// To be called before the monitor is closed, or ZeroMQ's own thread waits
+  /// for the monitor.
   void stop_monitor();
   /// The next event of a monitor, if there is one.
   [[nodiscard]] std::optional<ZmqEvent> receive_event();
