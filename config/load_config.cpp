@@ -55,8 +55,8 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
   }
 }
 
-/// Of what weaker sources said about the method, the options of the method
-/// that is chosen now; a preset and "auto" choose anew.
+/// Of what weaker sources said about the method, the options of the method that
+/// is chosen now; a preset and "auto" choose again.
 void keep_options(const Config& weaker, Config& config) {
   if (!config.method.preset.empty() || !config.method.kind) {
     return;

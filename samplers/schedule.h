@@ -76,7 +76,7 @@ class Schedule {
     return static_cast<int>(table_.timesteps.size());
   }
   [[nodiscard]] int num_steps() const noexcept;
-  /// What the network is told at a call.
+  /// The timestep that the network gets at a call.
   [[nodiscard]] double timestep(int call) const;
   [[nodiscard]] std::span<const double> timesteps() const noexcept {
     return table_.timesteps;

@@ -74,8 +74,8 @@ struct LinearForm {
 [[nodiscard]] Tensor read_clean(ExecContext& ctx, Memory memory,
                                 const Schedule& schedule, int call,
                                 const Tensor& latents, const Tensor& output);
-/// How much of the latents the clean sample contains: its form's
-/// factor, 0 where only the sign is told. For carry coefficients.
+/// How much of the latents the clean sample contains: its form's factor, 0
+/// where only the sign is known. For carry coefficients.
 [[nodiscard]] double clean_slope(const Schedule& schedule, int call);
 
 /// A state with such a sum for its latents, without a history.

@@ -54,7 +54,7 @@ struct Firing {
 
   int node = 0;
   int step = 0;             ///< model-call index it fires for
-  int timestep_call = 0;    ///< whose timestep the network is told
+  int timestep_call = 0;    ///< whose timestep the network gets
   std::vector<int> inputs;  ///< one per edge into the node: index of a firing
 };
 

@@ -31,7 +31,7 @@ METHODS = {
     "batch, multistep solver": ["--method", "batch", "--sampler", "unipc", "-n", "4"],
     "pipeline, two processes": ["--method", "pipeline", "--segments", "2", "-n", "3"],
 }
-# The first process of these computes, and one worker joins it.
+# Methods of two processes: the first process computes, and one worker joins.
 OF_TWO_PROCESSES = {"pipeline, two processes"}
 # Faults take turns. There are 11 methods, so in 55 trials every method meets every
 # fault.

@@ -23,7 +23,7 @@ namespace troupe::kernels {
 
 inline constexpr Device kGpu{DeviceKind::cuda, 0};
 
-/// A test that needs `count` GPUs; it says so when it is skipped.
+/// A test that needs `count` GPUs; a skip is reported.
 class CudaTest : public testing::Test {
  protected:
   explicit CudaTest(std::size_t count = 1) : count_(count) {}

@@ -111,7 +111,7 @@ TEST_F(Emulator, AWarpThatIsNotFullShufflesAmongItself) {
   const Tensor host = download(ctx, out);
   for (std::int64_t i = 0; i < 40; ++i) {
     const std::int64_t other = i < 32 ? i ^ 9 : 32 + ((i - 32) ^ 9);
-    // Threads that are not there give no value one could use.
+    // Missing threads give no usable value.
     EXPECT_EQ(host.data<std::int64_t>()[i], other < 40 ? other : -1);
   }
 }

@@ -128,7 +128,7 @@ TEST(Bits, OfAttentionDependOnTheItemAlone) {
 }
 
 // Items of other lengths side by side. A length is drawn from its item, so that
-// it goes where the item goes.
+// both move together.
 TEST(Bits, OfMaskedAttentionDependOnTheItemAlone) {
   constexpr std::int64_t kHeads = 2;
   struct Size {

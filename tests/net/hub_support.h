@@ -145,7 +145,7 @@ class Witness final : public LinkHandler {
     return peers_.size();
   }
 
-  /// Who asks for it gets it at once.
+  /// Every question for the value gets it at once.
   void offer(const std::string& key, Value value) {
     note([&] { values_[key] = std::move(value); });
   }

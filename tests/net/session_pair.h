@@ -111,7 +111,7 @@ class SessionPair {
       }
     }
   }
-  /// One side sees it of one connection.
+  /// One side sees one connection open or close.
   void set_lane(int end, Lane lane, bool is_open) {
     if (ends[end].session && !ends[end].ended) {
       event(end, is_open ? SessionEvent(LaneOpened{lane})

@@ -61,7 +61,7 @@ class World final : private LinkListener {
     int host = 0;
     std::unique_ptr<LinkPair> link;
     /// Letters of each side that have not arrived, and how many have.
-    std::array<std::deque<std::shared_ptr<Letter>>, kNumSides> mail;
+    std::array<std::deque<std::shared_ptr<Letter>>, kNumSides> letters;
     std::array<std::uint64_t, kNumSides> num_arrived{};
     bool has_asked = false;    ///< to join, as far as the listener has heard
     bool is_out = false;       ///< the listener knows it no more
@@ -256,7 +256,7 @@ class World final : private LinkListener {
     });
     for (const Member& member : members_) {
       for (std::size_t side = 0; side < kNumSides && !member.is_out; ++side) {
-        for (const auto& letter : member.mail[side]) {
+        for (const auto& letter : member.letters[side]) {
           look(letter->news);
         }
       }

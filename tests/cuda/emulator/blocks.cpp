@@ -108,7 +108,8 @@ class CooperatingBlock final : public HostBlock {
     return warps_[static_cast<std::size_t>(thread / kWarp)];
   }
 
-  /// After `thread` stopped: whoever has met all they wait for goes on.
+  /// After `thread` stopped: a thread goes on when all threads that it waits
+  /// for have arrived.
   void wake(int thread) {
     const int first = thread / kWarp * kWarp;
     const int last = std::min(first + kWarp, num_threads);
