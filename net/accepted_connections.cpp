@@ -81,9 +81,9 @@ void AcceptedConnections::shed(TimePoint now) {
   }
 }
 
-/// Another thread owns the descriptor, and may have closed it meanwhile; then
-/// it can be anything. A copy cannot change, and the cookie says whether it is
-/// the connection that was accepted.
+/// Another thread owns the descriptor and may have closed it meanwhile; then
+/// the number may name another file. A copy of the descriptor stays, and the
+/// cookie shows whether the copy is the accepted connection.
 void AcceptedConnections::end(int descriptor) const {
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (copy >= 0) {

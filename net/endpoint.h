@@ -19,7 +19,7 @@ struct Endpoint {
 /// Errc::invalid_argument, in one line. Thread: any.
 [[nodiscard]] Endpoint parse_endpoint(std::string_view text);
 
-/// Whether others than this machine can reach it.
+/// Whether other machines can reach the endpoint.
 [[nodiscard]] bool is_public(const Endpoint& endpoint);
 
 /// Whether the host of a tcp endpoint is known by its name. Asks the system,

@@ -62,7 +62,7 @@ struct AllowedKey {
 /// and authenticated both ways.
 struct LinkKeys {
   KeyPair own;
-  /// Who may dial this hub. `Hub::allow` adds to it.
+  /// The keys that may dial this hub. `Hub::allow` adds to it.
   std::vector<AllowedKey> allowed;
 };
 
@@ -123,9 +123,8 @@ enum class FetchStatus : std::uint8_t {
   cancelled,
 };
 
-/// A value as it travels: parts (a description and tensors, say) that arrive as
-/// they were sent. Each part of a fetched value begins at a multiple of 64
-/// bytes.
+/// A value on a link: parts (for example a description and tensors) that arrive
+/// unchanged. Each part of a fetched value begins at a multiple of 64 bytes.
 using Value = std::vector<SharedBytes>;
 
 struct Fetched {
@@ -241,8 +240,8 @@ class Hub {
   virtual PeerId dial(const std::string& endpoint, DialOptions options) = 0;
 
   /// Lets in a peer that asked to join; `record` is that of our greeting.
-  /// Sentences call it `name` from now on; empty: by its number here and its
-  /// address. Nothing happens if it has gone meanwhile. Errors:
+  /// Sentences call the peer `name` from now on; empty: its number here and its
+  /// address. Nothing happens if the peer has gone meanwhile. Errors:
   /// Errc::invalid_argument above kMostGreetingBytes.
   virtual void accept(PeerId peer, std::string record,
                       std::string name = {}) = 0;
@@ -285,10 +284,10 @@ class Switchboard {
                                                       LinkHandler& handler) = 0;
 };
 
-/// The one over ZeroMQ. It must outlive its hubs.
+/// The switchboard over ZeroMQ. Must outlive its hubs.
 [[nodiscard]] std::unique_ptr<Switchboard> make_switchboard();
 
-/// A hub that is alone in its process. Errors: as `Switchboard::make_hub`.
+/// The only hub of a process. Errors: as `Switchboard::make_hub`.
 [[nodiscard]] std::unique_ptr<Hub> make_hub(HubOptions options,
                                             LinkHandler& handler);
 

@@ -18,9 +18,9 @@
 //           8  session, 16 bytes   64  XXH3-64 of bytes 0 to 63
 //
 // Head and payload are one message. Only the payload of a larger chunk is a
-// message of its own, behind that of its head: it is sent from where it lies.
-// Never a message of two parts: libzmq 4.3 aborts the process if a connection
-// breaks between them while its socket is being closed
+// separate message, behind the message of its head, so that it is sent without
+// a copy. Never a message of two parts: libzmq 4.3 aborts the process if a
+// connection breaks between them while its socket is being closed
 // (session_base_t::clean_pipes).
 //
 // All numbers are little-endian. Magic, version, kind, and that the payload of

@@ -33,8 +33,8 @@ struct Accept {
 struct Leave {
   std::string sentence;
 };
-/// A frame of another version came from the peer; `sentence` is its refusal, if
-/// it was one.
+/// A frame of another version came from the peer; `sentence`: the text of a
+/// refusal.
 struct OtherVersion {
   std::uint16_t version = 0;
   std::string sentence;
@@ -93,7 +93,7 @@ struct SessionOptions {
   std::size_t room = 0;
 };
 
-/// What a record takes of the room: its bytes, and what keeps them.
+/// The room of a record: its bytes, and the memory of its bookkeeping.
 [[nodiscard]] constexpr std::size_t room_for(std::size_t bytes) noexcept {
   return bytes + 256;
 }
@@ -125,14 +125,13 @@ struct SessionOptions {
 ///
 /// A crash closes the connections of a process at once. A short disturbance
 /// closes connections, too; then the side that dialled reconnects. So a session
-/// of which all known connections are closed ends after a grace
-/// (`HubOptions::reconnect_grace`), unless one is made again. What arrives
-/// meanwhile was on its way before, and says nothing. Before the first round
-/// trip has been measured nobody can say how long a new connection takes, and
-/// the lease alone counts.
+/// without open connections ends after a grace (`HubOptions::reconnect_grace`),
+/// unless a connection is made again. Frames that arrive meanwhile were sent
+/// before and do not count. Before the first measured round trip the time of a
+/// new connection is unknown, and the lease alone counts.
 ///
-/// Time stands still between events: if nothing happened for long, this process
-/// did not run, and the peer gets a moment to be heard before it is lost.
+/// A long time without events means that this process did not run; then the
+/// peer gets half a lease to be heard before it is lost.
 ///
 /// Thread: one. Frames may be lost, doubled and overtaken.
 class LinkSession {

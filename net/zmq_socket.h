@@ -13,8 +13,7 @@
 #include "net/link.h"
 #include "net/link_frame.h"
 
-// ZeroMQ's sockets as this folder uses them. Only sources net/zmq* include
-// this.
+// ZeroMQ's sockets, for this folder. Only sources net/zmq* include this header.
 
 namespace troupe::net {
 

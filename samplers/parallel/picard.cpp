@@ -316,9 +316,9 @@ namespace {
 
 /// Of Accept::settled: 0.067 / √N for N model calls, because errors of points
 /// add up over the run. Not below 0.01, with which runs of 50 steps of the demo
-/// model are within 0.005 of the sequential run. Of 16 runs of 20 steps the
-/// worst is 0.046 from it; with 0.15 / √N it was 0.115 from it.
-/// scripts/bench_picard.sh measures what this and the settings below give.
+/// model are within 0.005 of the sequential run. The worst of 16 runs of 20
+/// steps differs by 0.046; with 0.15 / √N by 0.115. scripts/bench_picard.sh
+/// measures what this and the settings below give.
 double settled_tolerance(int num_calls) {
   constexpr int kFewest = 20;
   constexpr double kLeast = 0.01;
