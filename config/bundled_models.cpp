@@ -10,8 +10,8 @@
 namespace troupe::config {
 namespace {
 
-/// The decoder of all Stable Diffusions; versions differ in what it was trained
-/// with.
+/// The decoder of all Stable Diffusions; the versions differ in the side of the
+/// training pictures.
 std::string sd_vae(double scaling_factor, int sample_size) {
   return nlohmann::json{
       {"_class_name", "AutoencoderKL"},

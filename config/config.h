@@ -18,12 +18,12 @@ enum class ComputeType : std::uint8_t { automatic, f32, bf16, f16 };
 /// What a GPU may trade: nothing, or that the bits of a row depend on the rows
 /// beside it.
 enum class BitsMode : std::uint8_t { invariant, free };
-/// What becomes of a sample whose execution class has no workers left, while
-/// another class has: it begins anew there, it waits for a worker of its own
-/// class, or it fails.
+/// What happens to a sample when its execution class has no workers left but
+/// another class has some: the sample restarts from the beginning in the other
+/// class, waits for a worker of its own class, or fails.
 enum class ClassChange : std::uint8_t { begin_anew, wait, refuse };
-/// Which process encodes prompts: this one if the encoders fit into it, or one
-/// of the workers that come.
+/// Which process encodes prompts: this process or a worker. `automatic`: this
+/// process, unless the encoders exceed its memory and workers can join.
 enum class EncodeOn : std::uint8_t { automatic, here, workers };
 enum class ExistsPolicy : std::uint8_t { error, skip, replace };
 enum class ProgressKind : std::uint8_t { automatic, bar, plain, json, none };

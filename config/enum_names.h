@@ -63,7 +63,7 @@ concept NamedEnum = std::is_enum_v<T> && requires {
   list_of(T{});
 };
 
-/// The same one by one.
+/// The names of an enum as a list.
 template <NamedEnum Enum>
 [[nodiscard]] const std::vector<std::string>& names_of() {
   static const std::vector<std::string> kNames = words(list_of(Enum{}));

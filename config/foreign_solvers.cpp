@@ -97,7 +97,7 @@ constexpr auto kSolvers = std::to_array<ForeignSolver>({
     {"vqdiffusion", kOtherModels, "ddpm"},
 });
 
-/// Words behind a solver's name that change what it does.
+/// Suffixes of solver names that change the solver's behaviour.
 constexpr auto kWords = std::to_array<ForeignSolver>({
     {"cfgpp", "CFG++, which changes guidance inside the step",
      "the same name without CFG++"},

@@ -76,7 +76,8 @@ std::string note(std::string_view place, std::string_view owner,
     if (key.starts_with('_') || all.contains(key)) {
       continue;
     }
-    // A file may have any number of them: work goes into those that are shown.
+    // A file may have any number of them: suggestions are computed only for the
+    // keys that the note shows.
     if (unknown.size() < kShown) {
       const std::string meant = suggestion(key, known);
       unknown.push_back(in_quotes(key) +

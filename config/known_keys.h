@@ -7,9 +7,9 @@
 namespace troupe::config {
 
 /// One line about the keys of a config.json that no version of its diffusers
-/// class has (they are ignored, as diffusers does), with the nearest ones that
-/// it has; empty when there are none. `known` are those of the class, separated
-/// by spaces. Keys that begin with '_' and those that trainers leave behind are
+/// class has (they are ignored, as in diffusers), with the nearest known keys;
+/// empty without such keys. `known`: the keys of the class, separated by
+/// spaces. Keys that begin with '_' and the usual keys of trainers count as
 /// known.
 [[nodiscard]] std::string unknown_keys_note(std::string_view place,
                                             std::string_view class_name,
@@ -25,7 +25,7 @@ namespace troupe::config {
 /// Whether some scheduler of diffusers has the key, or it begins with '_'.
 [[nodiscard]] bool is_scheduler_key(std::string_view key);
 
-/// "_class_name" of a scheduler_config.json; empty when it says none.
+/// "_class_name" of a scheduler_config.json; empty without the key.
 [[nodiscard]] std::string scheduler_class(std::string_view text);
 
 }  // namespace troupe::config

@@ -55,8 +55,8 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
   }
 }
 
-/// Of what weaker sources said about the method, the options of the method
-/// that is chosen now; a preset and "auto" choose anew.
+/// Of what weaker sources said about the method, the options of the method that
+/// is chosen now; a preset and "auto" choose again.
 void keep_options(const Config& weaker, Config& config) {
   if (!config.method.preset.empty() || !config.method.kind) {
     return;
@@ -126,8 +126,8 @@ void apply_recipe(Config& config, const Sources& sources) {
   }
 }
 
-/// What the model's folder says, weaker than everything that was said. Where
-/// somebody names a sampler, only the folder's guidance and steps count: the
+/// Applies the defaults of the model's folder, the weakest source of all. Where
+/// the user names a sampler, only the folder's guidance and steps count: the
 /// rest is about the folder's own sampler.
 void apply_model_defaults(const std::vector<Setting>& defaults,
                           bool names_sampler, Config& config) {
@@ -158,7 +158,7 @@ Config merge(const Sources& sources, const std::vector<Setting>& file,
   apply(config, sources.environment);
   apply_recipe(config, sources);
   apply(config, sources.flags);
-  // What was taken back was set by nobody.
+  // Options that were taken back count as unset.
   std::erase_if(config.places, [&config](const auto& place) {
     const Option* option = find_option(place.first);
     return option->has_text() && option->get(config).empty();

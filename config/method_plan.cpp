@@ -112,7 +112,7 @@ int num_places(const PlanInputs& inputs) {
                            : inputs.num_cores;
 }
 
-/// Workers that can share a sample: it stays with devices of one kind.
+/// Workers that can share a sample: a sample stays on devices of one kind.
 std::uint64_t num_sharers(const Config& config, const PlanInputs& inputs) {
   const int workers = chosen(config.num_workers, num_places(inputs));
   return static_cast<std::uint64_t>(

@@ -34,8 +34,8 @@ method_settings(const samplers::MethodOptions& options);
 /// How the network is cut, as --cut says it; empty: it is whole.
 [[nodiscard]] std::string cut_name(const samplers::MethodOptions& options);
 
-/// Refuses what the user said about other methods than this one.
-/// Errors: Errc::invalid_argument that names the methods which take it.
+/// Refuses options that belong to other methods.
+/// Errors: Errc::invalid_argument with the methods that take the option.
 void check_method_options(const Config& config, samplers::MethodKind kind);
 
 /// What a job needs to know to be laid out.
@@ -43,7 +43,7 @@ struct PlanInputs {
   std::uint64_t num_samples = 1;
   bool is_guided = false;  ///< two branches per call
   int num_blocks = 1;      ///< at which the network can be cut
-  /// That an onion of it can have; 0: it has no skips, and no onion.
+  /// The most parts of an onion cut; 0: the network has no skips, so no onion.
   int most_onion_parts = 0;
   /// The cut that is cheaper for such options, where the user leaves it open;
   /// unset: a chain.

@@ -39,9 +39,9 @@ struct ModelPrediction {
 void take_flow_path(const SamplerConfig& sampler, const ModelPrediction& model,
                     samplers::ScheduleOptions& options);
 
-/// Refuses a solver that makes noise of what this model predicts, unless
-/// --prediction-type says that it predicts something else. `options` are
-/// complete but not resolved.
+/// Refuses a solver that would turn this model's predictions into noise, unless
+/// --prediction-type gives another prediction type. `options` are complete but
+/// not resolved.
 /// Errors: Errc::invalid_argument under --sampler, or Errc::unsupported under
 /// `place` of the file where that names the solver itself.
 void check_prediction(const SamplerConfig& sampler,

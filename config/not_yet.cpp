@@ -1,4 +1,4 @@
-// A table file: one row per option or verb that is not there.
+// A table file: one row per option or verb that Troupe does not have yet.
 #include "config/not_yet.h"
 
 #include <algorithm>

@@ -4,9 +4,9 @@
 
 namespace troupe::config {
 
-/// Refuses an option that people ask for and Troupe does not have: says what is
-/// there instead. `name` is without hyphens before it, and '_' counts as '-'.
-/// Any other name passes. Errors: Errc::unsupported at `place`.
+/// Refuses a well-known option that Troupe does not have, and names the
+/// replacement. `name` is without hyphens before it, and '_' counts as '-'. Any
+/// other name passes. Errors: Errc::unsupported at `place`.
 void check_missing_option(std::string_view name, std::string_view place);
 
 /// The same for a verb.

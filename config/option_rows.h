@@ -33,7 +33,7 @@ constexpr std::uint16_t kEncode = 1024;
 constexpr std::uint16_t kAll = 2047;
 constexpr std::uint16_t kMethods = kSample | kBench;
 constexpr std::uint16_t kRuns = kSample | kBench | kVerify;
-/// That compute on this machine.
+/// Verbs that compute on this machine.
 constexpr std::uint16_t kComputes = kRuns | kWorker;
 constexpr std::uint16_t kSamplers = kSample | kBench | kSchedule;
 constexpr double kHuge = std::numeric_limits<double>::max();

@@ -81,8 +81,8 @@ struct Option {
 /// All options, in the order of the help text.
 [[nodiscard]] std::span<const Option> option_table();
 
-/// What the option is while nobody sets it, for --help: "50", "off", or how it
-/// is chosen.
+/// The option's default as --help prints it: "50", "off", or how the default is
+/// chosen.
 [[nodiscard]] std::string default_of(const Option& option);
 
 /// The row of a key or alias ('_' counts as '-'), or null.

@@ -143,7 +143,7 @@ class JsonReader : public FieldReader<JsonReader, json> {
   std::vector<std::string> known_;
 };
 
-/// The numbers of "0.10.2"; what is no version has none.
+/// The numbers of "0.10.2"; empty for other texts.
 std::vector<int> numbers_of(const std::string& version) {
   std::istringstream in(version);
   std::vector<int> numbers;

@@ -25,7 +25,7 @@ constexpr std::uint64_t kMaxSampleIndex = std::uint64_t{1} << 48U;
               hint);
 }
 
-/// More GPUs than this are not in one machine.
+/// A bound that no machine reaches.
 constexpr int kMostGpus = 1024;
 
 DeviceChoice parse_device(std::string_view place, const std::string& item) {
@@ -58,7 +58,7 @@ DeviceChoice parse_device(std::string_view place, const std::string& item) {
 constexpr std::size_t kMaxListBytes = std::size_t{1} << 20U;
 constexpr double kLargestNumber = 1e9;
 
-/// Without one pair of brackets around all of it.
+/// The text without one pair of brackets around it.
 std::string_view without_brackets(std::string_view place,
                                   std::string_view text) {
   const auto opens = [&](char c) { return c == '[' || c == '('; };

@@ -11,7 +11,8 @@
 
 namespace troupe::config {
 
-/// All of `text` as a number; false where it is none that T holds.
+/// Reads all of `text` as a number; false if T cannot hold it, or for other
+/// text.
 template <typename T>
 [[nodiscard]] bool read_number(std::string_view text, T& value) {
   const char* end = text.data() + text.size();
@@ -63,7 +64,7 @@ struct SampleRange {
                                       std::string_view text);
 [[nodiscard]] std::string to_string(const SampleRange& range);
 
-/// Of a picture that somebody asks for.
+/// The largest side of a requested picture.
 inline constexpr std::int64_t kMostPixelsPerSide = 16384;
 
 /// Of a picture, in pixels.
@@ -88,8 +89,8 @@ struct DeviceChoice {
 };
 /// "auto" (nothing chosen: empty), "cpu", "cuda" (all GPUs), "cuda:0", or
 /// several of these with commas; "gpu" is read as "cuda".
-/// Errors: Errc::invalid_argument for a word that is none of these, with the
-/// nearest one; for "auto" among others; for a device named twice.
+/// Errors: Errc::invalid_argument for an unknown word, with the nearest known
+/// word; for "auto" among others; for a device named twice.
 [[nodiscard]] std::vector<DeviceChoice> parse_devices(std::string_view place,
                                                       std::string_view text);
 [[nodiscard]] std::string to_string(const std::vector<DeviceChoice>& devices);

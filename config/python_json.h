@@ -26,8 +26,8 @@ struct Member {
 };
 
 /// The members of the object that `text` is, without reading their values: a
-/// file may have any number of them, and few matter. What is not well-formed
-/// ends the list; another function says what is wrong with it.
+/// file may have any number of them, and few matter. Malformed text ends the
+/// list; the error is reported by another function.
 [[nodiscard]] std::vector<Member> members_of(std::string_view text);
 
 /// A value as a message shows it.

@@ -12,16 +12,16 @@
 
 namespace troupe::config {
 
-/// A text that must come back as it was written, whatever it holds.
+/// A text that is stored and read back byte for byte.
 struct Verbatim {
   std::string text;
 
   friend bool operator==(const Verbatim&, const Verbatim&) = default;
 };
 
-/// Everything that decides the pixels of one image, and nothing about the run
-/// that made it: a recovered, resumed or differently placed run writes the
-/// same bytes. It never holds paths, hosts or keys.
+/// All inputs that decide the pixels of one image, and no facts about the run:
+/// a recovered, resumed or differently placed run writes the same bytes. A
+/// recipe never holds paths, hosts or keys.
 struct Recipe {
   std::string version;         ///< of the build
   std::string model;           ///< folder name or bundled name, to recognise it
@@ -35,7 +35,7 @@ struct Recipe {
   std::optional<Verbatim> negative_prompt;    ///< unset: the pipeline's own
   std::optional<Verbatim> negative_prompt_2;  ///< unset: the same
   std::optional<int> clip_skip;  ///< layers left out for prompts; unset: none
-  /// The execution class in which its encoders made tensors of them.
+  /// The execution class that encoded the prompts.
   std::optional<std::string> encoder_class;
   std::optional<DeviceKind> encoder_device;
   /// Hash of the given tensors, where a file had them in place of prompts.
@@ -62,7 +62,7 @@ struct Recipe {
   samplers::MethodOptions method;
   std::string dtype;            ///< "f32", "bf16" or "f16"
   std::optional<IsaLevel> isa;  ///< of the CPU; unset: a GPU, or not known
-  // Of a GPU that computed it; unset for the CPU.
+  // For an image of a GPU; unset for the CPU.
   std::optional<DeviceKind> device;
   std::optional<BitsMode> bits;  ///< unset: invariant
   std::optional<bool> tf32;      ///< unset: no
@@ -81,9 +81,8 @@ struct Recipe {
 [[nodiscard]] Recipe parse_recipe(const std::string& place,
                                   std::string_view text);
 
-/// What the recipe says in terms of options, weaker than flags. Its schedule is
-/// not among them: it is the base that sampler options change. `place` names
-/// the image.
+/// The recipe as options, weaker than flags. The schedule is not among the
+/// options: sampler options change it. `place` names the image.
 [[nodiscard]] std::vector<Setting> to_settings(const Recipe& recipe,
                                                const std::string& place);
 

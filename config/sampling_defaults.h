@@ -13,9 +13,9 @@ namespace troupe::config {
 /// does not read it, and it is no part of the weights' hash.
 inline constexpr std::string_view kSamplingDefaults = "sampling.json";
 
-/// How a model's folder is sampled when nobody says otherwise: the defaults of
-/// the pipeline that DIR/model_index.json names, and then the settings of
-/// DIR/sampling.json, which are stronger. That file is one flat JSON object:
+/// The default settings for a model's folder: the defaults of the pipeline in
+/// DIR/model_index.json, overridden by the settings in DIR/sampling.json.
+/// DIR/sampling.json is one flat JSON object:
 ///   {"guidance": 1.5, "steps": 50, "sampler": "ddim"}
 /// with the keys sampler, steps, guidance, eta, order, timestep_spacing,
 /// sigma_spacing and shift (or their other spellings, as --help has them);
@@ -26,8 +26,8 @@ inline constexpr std::string_view kSamplingDefaults = "sampling.json";
 [[nodiscard]] std::vector<Setting> read_sampling_defaults(
     const std::filesystem::path& folder);
 
-/// The defaults of a pipeline of diffusers, by its class; none for one that is
-/// not known. `place` says where the class stood.
+/// The defaults of a pipeline of diffusers, by its class; empty for an unknown
+/// class. `place` says where the class stood.
 [[nodiscard]] std::vector<Setting> pipeline_defaults(
     std::string_view class_name, const std::string& place);
 

@@ -239,8 +239,9 @@ SolverChoice choice_of(const json& object, std::string_view place) {
                       place);
 }
 
-/// As diffusers: these two are made by DDPM's class only. Another solver may
-/// run over them, its own class cannot name them.
+/// As in diffusers, only the class of DDPM has the beta schedules `sigmoid` and
+/// `laplace`. Another solver may run over these schedules, but a file of its
+/// own class cannot name them.
 void check_beta_schedule(const json& object, std::string_view place,
                          const ScheduleOptions& o) {
   const bool is_of_ddpm = o.beta_schedule == BetaSchedule::sigmoid ||

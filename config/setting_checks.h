@@ -16,10 +16,10 @@ namespace troupe::config {
 
 // Errors (all): Errc::invalid_argument with the place of one of the options.
 
-/// Refuses one option under two names in one source: which of them counts would
-/// be chance.
+/// Refuses one option under two names in one source, because neither has
+/// precedence.
 void check_repeated(const std::vector<Setting>& settings);
-/// Refuses options of one source that say different things of one matter.
+/// Refuses contradictory options of one source.
 void check_exclusive(const std::vector<Setting>& settings);
 /// Refuses what an emulated machine does not have: it is whole, and computes on
 /// the CPU.

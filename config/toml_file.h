@@ -5,7 +5,7 @@
 
 namespace troupe::config {
 
-/// One option as some source wrote it.
+/// An option in the words of its source.
 struct Setting {
   std::string place;  ///< opens an error message: "--steps", "run.toml:3 steps"
   std::string key;

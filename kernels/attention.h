@@ -12,9 +12,9 @@
 namespace troupe::kernels {
 
 /// The most memory that a call on the CPU takes beside its operands. Each
-/// thread copies the k and v of a head; if these copies take more than this,
-/// threads share them. One head's k and v and one block's logits are always
-/// taken, also where they alone are larger.
+/// thread copies the k and v of a head; where the copies of all threads would
+/// exceed the limit, threads share copies. One head's k and v and one block's
+/// logits are always taken, also where they alone are larger.
 inline constexpr std::size_t kMostAttentionBytes = std::size_t{192} << 20U;
 
 /// The heads of an operand inside a wider matrix: element (b, n, h, d) is
@@ -37,8 +37,8 @@ struct AttentionMask {
   /// Host memory, read before the call returns.
   std::span<const std::int64_t> key_lengths;
   /// Added to the scaled logits, the same for every item: [heads, Nq, Nk] f32,
-  /// or empty. Finite. Its heads and rows are those of q: a shard passes the
-  /// heads and the rows that it has, with all keys.
+  /// or empty. Finite. Heads and rows as of q: a shard passes its own heads and
+  /// rows, with all keys.
   Tensor bias;
 };
 
@@ -77,8 +77,8 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                std::int64_t head_dim, Tensor& out, const WholeItem& whole = {},
                const AttentionMask& mask = {});
 
-/// What one thread of the CPU takes in such a call where it has copies of its
-/// own; without what the library asks for. keys ≥ 1.
+/// Bytes that one CPU thread takes in an attention call with its own copies of
+/// k and v, without the library's scratch memory. keys ≥ 1.
 [[nodiscard]] std::size_t attention_thread_bytes(std::int64_t keys,
                                                  std::int64_t head_dim,
                                                  DType dtype);

@@ -19,7 +19,7 @@ struct AttentionCase {
   bool causal, has_bias;
 
   [[nodiscard]] std::int64_t width() const { return heads * head_dim; }
-  /// All keys that count are in it, also those that `causal` hides.
+  /// Counts all `length` keys, also the keys that `causal` hides.
   [[nodiscard]] double flops() const {
     return 4.0 * static_cast<double>(queries * length * width());
   }

@@ -16,7 +16,7 @@ namespace troupe::kernels {
 void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x);
 
-/// x += y. Both of one shape, each f32 or bf16 (on a GPU also f16).
+/// x += y. Shapes are equal; dtypes are f32 or bf16 (on a GPU also f16).
 void add(ExecContext& ctx, const Tensor& y, Tensor& x);
 
 /// x += a vector of its item, the same for all pixels (or tokens) of the item.
@@ -26,7 +26,7 @@ void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
                   Tensor& x);
 
 /// out = x in out's dtype, rounded to nearest even. CPU: f32, bf16 and f16 to
-/// f32; f32 and bf16 to bf16. GPU: each of the three to each.
+/// f32; f32 and bf16 to bf16. GPU: all pairs of the three.
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
 
 /// One term of a linear combination.
@@ -58,8 +58,8 @@ void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
 
 /// noise ·= σ, where σ² is what a network says of its own variance, element by
 /// element in f32: with v in `variance`, σ² = v, or with `is_range` log σ² lies
-/// between log_low (v = −1) and log_high (v = 1). Both f32 of one shape. The
-/// bits are the same on every device.
+/// between log_low (v = −1) and log_high (v = 1). Both tensors are f32 of equal
+/// shapes. The bits are the same on every device.
 /// Source: Nichol & Dhariwal 2021, arXiv:2102.09672, eq. 15.
 /// Errors: Errc::invalid_argument, Errc::shape_mismatch.
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,

@@ -11,7 +11,7 @@
 
 namespace troupe::kernels {
 
-/// Weights as the device that they were packed for wants them.
+/// Weights in the layout of the device that packed them.
 struct PackedLinear::Impl {
   std::variant<cpu::LinearWeights, cuda::LinearWeights> weights;
   std::int64_t in_features;

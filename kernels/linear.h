@@ -13,8 +13,9 @@ namespace troupe::kernels {
 
 /// A weight matrix [N, K] (out features, in features) and bias [N], packed once
 /// for a compute type into the layout that the library multiplies fastest, on
-/// the context's device. Immutable; all workers of that device share it. On a
-/// GPU others may use it once the context that packed it has synchronised.
+/// the context's device. Immutable; all workers of the device share the packed
+/// weights. On a GPU others may use it once the context that packed it has
+/// synchronised.
 ///
 /// On the CPU the columns are cut into panels whose width follows from (N, K)
 /// alone. So the shape of every matrix product, and with it every bit of the

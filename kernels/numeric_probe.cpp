@@ -25,7 +25,7 @@
 namespace troupe::kernels {
 namespace {
 
-// Part of every execution class: another number is another class.
+// The seed is part of every execution class: a change makes new classes.
 constexpr std::uint64_t kSeed = 0x70726f6265;  // "probe"
 
 class Probe {
@@ -54,7 +54,7 @@ class Probe {
     fill_varied(kSeed + draws_++, tensor);
     return tensor;
   }
-  /// The same, where they are computed with.
+  /// The numbers on the device of the computation.
   Tensor operand(const Shape& shape) { return on_device(ctx_, drawn(shape)); }
   Tensor operand(const Shape& shape, DType dtype) {
     return converted(operand(shape), dtype);

@@ -9,9 +9,9 @@
 
 namespace troupe::kernels {
 
-/// Reductions of tensors to single numbers. They are queued one by one and read
-/// back together, which on a GPU is one transfer. Each call returns the index
-/// of its number. Tensors are f32 on ctx's device.
+/// Reductions of tensors to single numbers. Reductions are queued one by one;
+/// `wait` or `send` reads all numbers back together, on a GPU in one transfer.
+/// Each call returns the index of its number. Tensors are f32 on ctx's device.
 ///
 /// Either `wait()` for the numbers; or `send()` them, take a mark of ctx, queue
 /// more work, and read `values()` when the mark has passed.

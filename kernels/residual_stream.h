@@ -10,8 +10,8 @@
 
 namespace troupe::kernels {
 
-/// The residual stream of adaLN-zero blocks. A block reads it normalised and
-/// adds what its branches make of that.
+/// The residual stream of adaLN-zero blocks. A block reads the normalised
+/// stream and adds the outputs of its branches.
 ///
 /// An addition may stay pending until the next call: on a GPU one pass over the
 /// stream then adds and normalises. On the CPU it is done at once, while the

@@ -45,7 +45,7 @@ std::vector<bool> parse_up_blocks(const Json& json, std::size_t widths) {
   return any ? attends : std::vector<bool>();
 }
 
-/// A number, or one for each side: diffusers cuts tiles by the first.
+/// One number, or two for the sides: diffusers cuts tiles by the first.
 std::int64_t parse_sample_size(const Json& json) {
   constexpr std::int64_t kDefault = 32;
   constexpr std::int64_t kMost = 1 << 20;

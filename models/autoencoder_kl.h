@@ -30,7 +30,7 @@ struct AutoencoderKlConfig {
   std::vector<double> latents_std;   ///< the same
   bool use_post_quant_conv = true;
   bool mid_block_add_attention = true;
-  /// For each up block, whether attention follows each of its resnets. Empty:
+  /// For each up block, whether attention follows the block's resnets. Empty:
   /// in no up block.
   std::vector<bool> up_block_attention;
   /// Of the pictures it was trained with, in pixels. Decides the tiles alone.
@@ -115,7 +115,7 @@ class AutoencoderKl {
 [[nodiscard]] std::uint64_t autoencoder_kl_required_bytes(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
     std::int64_t width);
-/// What decoding on the CPU takes for its threads beside that.
+/// Memory of decoding on the CPU for its threads, in addition.
 [[nodiscard]] ThreadScratch autoencoder_kl_scratch(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
     std::int64_t width);

@@ -14,8 +14,9 @@ struct SplitBoundary {
   Boundary hidden;
   Boundary skips;
 };
-/// The hidden state has the name "hidden" in any case; it shares the tensor of
-/// a skip that it is. Without skips all is hidden.
+/// The hidden state is always named "hidden". Where the hidden state is also a
+/// skip, both names share one tensor. A boundary without skips is hidden state
+/// only.
 [[nodiscard]] SplitBoundary split_skips(const Boundary& boundary);
 
 /// A boundary of these skips and this hidden state.

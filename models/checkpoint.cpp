@@ -52,7 +52,7 @@ bool has_pickled_weights(const fs::path& folder) {
   return false;
 }
 
-/// As a shell takes it for one word.
+/// The text quoted as one word of a shell.
 std::string shell_word(const std::string& text) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -219,8 +219,8 @@ void open_text_encoders(const Json& index, const fs::path& converter,
   }
 }
 
-/// The folder of the network: one inside that pipelines give this name, or
-/// `folder` itself.
+/// The folder of the network: the subfolder "transformer" or "unet" of a
+/// pipeline, or `folder` itself.
 fs::path denoiser_folder(const fs::path& folder) {
   for (const char* name : {"transformer", "unet"}) {
     if (is_folder(folder / name)) {
@@ -286,7 +286,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
       is_there(path)) {
     checkpoint.scheduler_config = read_file(path, kLargestConfig);
-    // Empty would mean that there is none.
+    // An empty text means "no file" to callers.
     require(!checkpoint.scheduler_config.empty(), Errc::corrupt_file,
             path.string(), "the file is empty, expected a JSON object",
             "download it again, or remove it: then the schedule is DDIM's "

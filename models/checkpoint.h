@@ -43,11 +43,11 @@ struct Checkpoint {
   /// force_zeros_for_empty_prompt of model_index.json: a missing negative
   /// prompt is what PromptPipeline::no_negative makes, not an empty text.
   bool zeros_for_no_negative = true;
-  /// The text encoders that are there, by the names of their folders. Their
-  /// classes are those of model_index.json.
+  /// The text encoders in the folder, by the names of their folders, with the
+  /// classes of model_index.json.
   std::map<std::string, std::shared_ptr<const Component>> text_encoders;
-  /// Why others cannot be opened: their weights are missing, or pickled.
-  /// Prompts that come encoded need none of them.
+  /// Errors of encoders that cannot be opened: weights are missing, or pickled.
+  /// A job with encoded prompts does not need the encoders.
   std::map<std::string, Error> unusable_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
   /// Its class by model_index.json; empty: it names none.
@@ -77,7 +77,7 @@ struct Checkpoint {
 
 /// Opens one component folder (config.json and its weights). If the plain
 /// weights are missing, it opens their variant fp16, or else bf16. `stem` is
-/// what their files are called: those of transformers are "model".
+/// the name of the weight files: "model" in components of transformers.
 /// Errors: as open_checkpoint.
 [[nodiscard]] Component open_component(
     const std::filesystem::path& folder,

@@ -16,7 +16,7 @@ struct ClassTensors {
   std::vector<std::string> prefixes;  ///< any name that begins so
 };
 
-/// Tensors of the files that nobody reads.
+/// Tensors of the files without a use.
 struct UnusedTensors {
   std::size_t count = 0;
   std::string first;  ///< the name of one of them
@@ -25,8 +25,7 @@ struct UnusedTensors {
 /// Checks that the diffusers class has every tensor of the files. A tensor that
 /// it lacks means that the weights belong to another configuration (more
 /// blocks, attention), so pictures would be wrong. Returns the tensors that are
-/// allowed but that nobody reads: position tables and ids, averaged copies
-/// ("ema").
+/// allowed but unused: position tables and ids, averaged copies ("ema").
 /// Errors: Errc::corrupt_file at `place` with the first three names.
 UnusedTensors check_class_tensors(const TensorFiles& files,
                                   std::string_view place,

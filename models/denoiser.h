@@ -20,8 +20,8 @@ namespace troupe::models {
 struct BlockInfo {
   double flops = 0;                 ///< per row of a batch
   std::size_t parameter_bytes = 0;  ///< as packed
-  /// Of one row's hidden state in front of it. What it reads beside that are
-  /// skips.
+  /// Bytes of one row's hidden state in front of the block. The block's other
+  /// inputs are skips.
   std::size_t hidden_bytes = 0;
 };
 
@@ -113,13 +113,13 @@ class Denoiser {
   /// The costs in it are for latents of the size the network was trained with.
   [[nodiscard]] virtual const DenoiserInfo& info() const = 0;
 
-  /// Checks and prepares a condition. `timesteps` are those that it will be
-  /// used at, as far as known: what depends on a timestep and the condition
-  /// alone is computed here, for all of them together. It may be used at other
-  /// timesteps too. The bits are the same in any case.
+  /// Checks and prepares a condition. `timesteps`: the known timesteps of later
+  /// calls. Values that depend only on timestep and condition are computed here
+  /// for all of these timesteps at once. Calls at other timesteps are allowed.
+  /// The bits are the same in any case.
   /// Errors: Errc::invalid_argument for a condition that lacks a tensor, or a
-  /// class outside [0, num_classes].
-  /// Memory: `info().bytes_per_timestep` for each of the timesteps.
+  /// class outside [0, num_classes]. Memory: `info().bytes_per_timestep` for
+  /// each of the timesteps.
   [[nodiscard]] virtual PreparedPtr prepare(
       ExecContext& ctx, const Condition& condition,
       std::span<const double> timesteps = {}) const = 0;
@@ -134,14 +134,14 @@ class Denoiser {
   virtual void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                      std::span<Boundary> boundaries) const = 0;
   /// Runs blocks [begin, end) in place on the boundaries. A boundary may lack
-  /// the oldest skips if none of these blocks takes them; then its result lacks
-  /// them, too (split_skips).
+  /// the oldest skips if none of these blocks takes them; then the result lacks
+  /// these skips, too (split_skips).
   virtual void run_blocks(ExecContext& ctx, ShardContext& shard,
                           const Batch& batch, int begin, int end,
                           std::span<Boundary> boundaries) const = 0;
   /// Writes the outputs (as `predict`) from the hidden state after the last
-  /// block. `batch` needs no latents here, nor in run_blocks: there its
-  /// latent_shape is enough.
+  /// block. `batch` needs no latents here, nor in run_blocks: its latent_shape
+  /// is enough.
   virtual void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                       std::span<const Boundary> boundaries,
                       std::span<Tensor> outputs) const = 0;

@@ -126,7 +126,7 @@ ThreadScratch DecoderDescription::scratch(const Shape& latents, DType compute,
                                 side(latents[rank - 1]));
 }
 
-/// The encoder is never read: its tensors are known by their modules.
+/// The encoder is never read: names of modules identify its tensors.
 ClassTensors DecoderDescription::tensors() const {
   ClassTensors tensors{
       .names = autoencoder_kl_names(config_),

@@ -34,8 +34,8 @@ struct NetworkMemory {
   std::uint64_t visiting_bytes = 0;
   /// For each row: latents, output, and what a sampler remembers.
   std::uint64_t row_bytes = 0;
-  /// Activations of each row that is being computed; at most `rows_at_once`
-  /// rows are, at one time.
+  /// Bytes of activations per row in a pass; a pass has at most `rows_at_once`
+  /// rows.
   std::uint64_t pass_bytes = 0;
   std::int64_t rows_at_once = 1;
   /// On the CPU, for each context beside its rows; on a GPU none.
@@ -74,11 +74,11 @@ class DenoiserDescription {
   [[nodiscard]] virtual std::int64_t prompt_width() const { return 0; }
   /// Width of the pooled vector that it takes beside; 0: none.
   [[nodiscard]] virtual std::int64_t pooled_width() const { return 0; }
-  /// Adds what it is told of the picture's sides, in pixels, unless that is
-  /// there. Here: nothing.
+  /// Adds the picture's sides in pixels, for networks that take sides, unless
+  /// the condition has them. Here: adds nothing.
   virtual void add_sides(std::int64_t /*height*/, std::int64_t /*width*/,
                          Condition& /*condition*/) const {}
-  /// A condition that it takes, to measure its speed: class 0, or random
+  /// A valid condition, to measure the speed of the network: class 0, or random
   /// prompt_embeds of the longest prompt.
   [[nodiscard]] virtual Condition any_condition() const { return {0}; }
   /// Checks names, shapes and values of a condition. Here: those of networks
@@ -91,7 +91,7 @@ class DenoiserDescription {
       SegmentRange segment = {}) const = 0;
   [[nodiscard]] virtual std::vector<NetworkFact> facts() const = 0;
   /// Keys that the diffusers class has in its config.json, separated by spaces.
-  /// Users are told of other keys in their file.
+  /// A message names other keys of the file to the user.
   [[nodiscard]] virtual std::string_view config_keys() const = 0;
   /// Every tensor that the diffusers class has in its state dict.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
@@ -153,8 +153,8 @@ class DecoderDescription {
   [[nodiscard]] std::int64_t scale() const noexcept { return config_.scale(); }
   /// [C, H, W] of the picture that latents of this shape give.
   [[nodiscard]] Shape pixel_shape(const Shape& latents) const;
-  /// Of the tiles in which it can decode, in latents: as diffusers has it, the
-  /// side of what it was trained with. 0 where that is too small.
+  /// Side of a tile for tiled decoding, in latents: as in diffusers, the side
+  /// of the training pictures. 0 where that side is too small.
   [[nodiscard]] std::int64_t tile_side() const noexcept;
 
   // tile: decoded in tiles of so many latents a side (tiled_decode.h); 0:

@@ -36,7 +36,7 @@ class DitModulation {
   /// Columns of all parts of the segment: what a condition holds per timestep.
   [[nodiscard]] std::int64_t width() const;
 
-  /// A condition that holds its table for these timesteps.
+  /// Prepares a condition: computes its rows of the table for `timesteps`.
   /// Errors: Errc::invalid_argument for a class outside [0, num_classes].
   [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
                                     const Condition& condition,

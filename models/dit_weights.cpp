@@ -97,7 +97,7 @@ class Loader : public LinearLoader {
     return pack(weight, bias);
   }
 
-  /// One object for all blocks whose tensors are equal.
+  /// Blocks with equal tensors share one object.
   std::shared_ptr<const DitEmbedder> embedder(std::int64_t block) {
     const EmbedderSpec spec = embedder_spec(config_, block);
     Tensor parts[] = {source().read(spec.timestep_1.weight),
@@ -158,7 +158,7 @@ std::uint64_t hash_of(const DitConfig& config, std::uint64_t tensors) {
       number(config.feed_forward.activation),
       number(config.num_classes),
       std::bit_cast<std::uint32_t>(config.norm_eps)};
-  // Fields that came later leave the hashes that were before them.
+  // Newer fields count only if set, so that older hashes stay valid.
   if (config.feed_forward.gated || config.norm_elementwise_affine) {
     parts.push_back(number(config.feed_forward.gated));
     parts.push_back(number(config.norm_elementwise_affine));

@@ -14,8 +14,8 @@
 
 namespace troupe::models {
 
-/// Embeds (timestep, class). Files store one for each block; in published
-/// checkpoints all are equal, and then it is held once.
+/// Embeds (timestep, class). Files store an embedder for each block; in
+/// published checkpoints all embedders are equal, and one is held.
 struct DitEmbedder {
   kernels::PackedLinear timestep_1;  ///< 256 → D
   kernels::PackedLinear timestep_2;  ///< D → D

@@ -10,8 +10,8 @@
 namespace troupe::models {
 
 /// A part of the weights that is read when it is first used. If reading fails,
-/// or if the part was let go, the next use reads it again. Thread: any. Who
-/// comes while it is read waits.
+/// or after a release, the next use reads the part again. Thread: any; a thread
+/// that comes during the reading waits.
 template <typename T>
 class FirstUse {
  public:
@@ -19,7 +19,7 @@ class FirstUse {
 
   /// When `read` returns, the part is complete, on the device too.
   explicit FirstUse(Read read) : read_(std::move(read)) {}
-  /// A part that is there already. It is never let go.
+  /// A part that exists already. It is never released.
   explicit FirstUse(std::shared_ptr<const T> there)
       : there_(std::move(there)) {}
 
@@ -31,8 +31,8 @@ class FirstUse {
     }
     return there_;
   }
-  /// Forgets the part, unless it was there from the beginning. Who still uses
-  /// it keeps it. Returns whether something was forgotten.
+  /// Releases the part, unless it existed from the beginning. Current users
+  /// keep it alive. Returns whether a part was released.
   bool let_go() {
     const std::lock_guard lock(mutex_);
     return read_ && std::exchange(there_, nullptr) != nullptr;

@@ -169,7 +169,7 @@ char32_t HeaderText::hex4() {
   return code;
 }
 
-/// Behind a backslash: writes what it means at `to`.
+/// Behind a backslash: writes the escaped character at `to`.
 std::size_t HeaderText::decode_escape(std::size_t to) {
   const char c = at_ < text_.size() ? text_[at_] : '\0';
   constexpr std::string_view kLetters = "\"\\/bfnrt";

@@ -15,11 +15,11 @@
 namespace troupe::models {
 
 /// Goes through the layers of a convolutional network in the order of its
-/// calls. With a source it reads each layer, and packs it if it has a compute
-/// type; without one it only notes what it would read, and returns empty
-/// layers. So one walk over a network serves its list of tensors, its hash and
-/// its weights. Errors: as WeightSource, PackedConv2d and PackedLinear;
-/// Errc::interrupted. Thread: that of the context.
+/// calls. With a source the reader reads each layer, and packs the layer if the
+/// reader has a compute type; without a source the reader only notes names and
+/// shapes, and returns empty layers. So one walk over a network serves the list
+/// of tensors, the hash and the weights. Errors: as WeightSource, PackedConv2d
+/// and PackedLinear; Errc::interrupted. Thread: that of the context.
 class LayerReader {
  public:
   /// Notes tensors. Keeps a reference.
@@ -39,7 +39,7 @@ class LayerReader {
   /// `name` ends with a dot.
   [[nodiscard]] ResnetWeights resnet(const std::string& name, std::int64_t out,
                                      std::int64_t in);
-  /// One layer whose outputs are those of all, side by side.
+  /// Several layers as one: the outputs of all `layers` lie side by side.
   [[nodiscard]] kernels::PackedLinear fused(
       const std::vector<LinearSpec>& layers);
   [[nodiscard]] kernels::PackedLinear linear(const LinearSpec& layer) {
@@ -52,7 +52,7 @@ class LayerReader {
   [[nodiscard]] WeightSource* source() const noexcept {
     return loader_ ? &loader_->source() : nullptr;
   }
-  /// Of all that was packed.
+  /// Bytes of all packed layers.
   [[nodiscard]] std::size_t num_bytes() const noexcept {
     return loader_ ? loader_->num_bytes() : 0;
   }

@@ -44,7 +44,7 @@ class LinearLoader {
 
   /// A convolution becomes a matrix.
   [[nodiscard]] kernels::PackedLinear linear(const LinearSpec& spec);
-  /// One layer whose outputs are those of all, side by side.
+  /// Several layers as one: the outputs of all `specs` lie side by side.
   [[nodiscard]] kernels::PackedLinear fused(std::span<const LinearSpec> specs);
   /// Without a compute type an empty layer.
   [[nodiscard]] kernels::PackedLinear pack(const Tensor& weight,

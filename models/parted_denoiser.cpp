@@ -41,7 +41,7 @@ class PartedDenoiser::Prepared final : public PreparedCondition {
   mutable std::vector<PreparedPtr> of_parts_;
 };
 
-/// A batch as one part takes it.
+/// The rows of a batch for one part.
 struct PartedDenoiser::PartRows {
   std::shared_ptr<const Denoiser> network;
   std::vector<PreparedPtr> prepared;  ///< what `conditions` point to

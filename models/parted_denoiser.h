@@ -13,10 +13,10 @@
 
 namespace troupe::models {
 
-/// A network in parts. A part is read when it is first used. It is let go when
-/// kPassesKept passes have gone through other parts since it was last used. So
-/// a process that runs one segment holds that segment alone. The bits are those
-/// of the whole network. Thread: as Denoiser. A part is read by the thread that
+/// A network in parts. A part is read when it is first used. A part is released
+/// after kPassesKept passes in a row through other parts. So a process that
+/// runs one segment keeps no weights of other segments. The bits are those of
+/// the whole network. Thread: as Denoiser. A part is read by the thread that
 /// needs it.
 class PartedDenoiser final : public Denoiser {
  public:
@@ -24,7 +24,7 @@ class PartedDenoiser final : public Denoiser {
   /// through the same one.
   static constexpr std::uint64_t kPassesKept = 64;
 
-  /// Reads the weights of one part. They are complete when it returns.
+  /// Reads the weights of one part, and returns when they are complete.
   using Read = std::function<std::shared_ptr<const Denoiser>(ExecContext&,
                                                              SegmentRange)>;
 

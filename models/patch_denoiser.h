@@ -104,8 +104,8 @@ class PatchDenoiser : public Denoiser {
                                           std::int64_t tokens) const;
   [[nodiscard]] static Tensor take_images(ExecContext& ctx, std::size_t rows,
                                           const Shape& image);
-  /// ExecContext::replay of blocks [begin, end) on `operands`; but with weights
-  /// that move it calls fn each time.
+  /// ExecContext::replay of blocks [begin, end) on `operands`; with offloaded
+  /// weights, fn is called each time.
   void replay(ExecContext& ctx, const Batch& rows, int begin, int end,
               const Tensor& hidden_states,
               std::initializer_list<Tensor> operands,

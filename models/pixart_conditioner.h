@@ -84,9 +84,9 @@ class PixArtConditioner {
   [[nodiscard]] std::vector<const PixArtCondition*> conditions_of(
       ExecContext& ctx, const Batch& batch) const;
 
-  /// Fills `table` [B, width(begin, end)] f32 for the batch's timesteps. Those
-  /// that a condition holds are looked up, others computed; the bits are the
-  /// same.
+  /// Fills `table` [B, width(begin, end)] f32 for the batch's timesteps. Rows
+  /// of prepared timesteps are looked up in the condition, other rows are
+  /// computed; the bits are the same.
   void fill(ExecContext& ctx, const Batch& batch, int begin, int end,
             Tensor& table) const;
 

@@ -8,7 +8,7 @@ namespace troupe::models {
 /// on the GPU. Offloaded: in pinned memory of the host, from where each block
 /// is fetched when it is needed (kernels/offload.h). That is slower, but a
 /// network may be larger than the GPU's memory; the bits are the same. On the
-/// CPU both are the same.
+/// CPU both placements are equal.
 enum class WeightPlacement : std::uint8_t { resident, offloaded };
 
 }  // namespace troupe::models

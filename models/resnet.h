@@ -36,7 +36,8 @@ struct ChannelShift {
 ///
 /// Shapes: x [B, H, W, I], out [B, H, W, O], channels last, both in the compute
 ///         type. out must not alias x.
-/// Memory: workspace, two tensors: one like x, one like out.
+/// Memory: workspace, two tensors: one of the shape of x, one of the shape of
+/// out.
 /// Source: diffusers models/resnet.py, ResnetBlock2D.
 void run_resnet(ExecContext& ctx, const ResnetWeights& block,
                 const ResnetStyle& style, const Tensor& x,

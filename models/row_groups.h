@@ -7,7 +7,7 @@
 
 #include "models/denoiser.h"
 
-// What every network does around its arithmetic: rows of a batch are checked,
+// Shared by all networks around their arithmetic: rows of a batch are checked,
 // stacked in groups, computed together and unstacked. `place` names the network
 // in error messages.
 

@@ -50,7 +50,7 @@ enum class FileDType : std::uint8_t {
 /// "BF16", as the file spells it.
 [[nodiscard]] std::string_view to_string(FileDType dtype) noexcept;
 /// The type of a Tensor that is read from elements of `dtype`, if there is one.
-/// f64 becomes f32; all others keep their values.
+/// f64 becomes f32; other types keep their values.
 [[nodiscard]] std::optional<DType> tensor_dtype(FileDType dtype) noexcept;
 
 /// One tensor of a file; offsets count from the end of the header.
@@ -131,8 +131,8 @@ struct SafetensorsHeader {
 
 /// Checks every rule of the format: one JSON object without duplicate keys,
 /// known dtypes, sizes that match shapes, tensors that cover [0, data_bytes)
-/// without gap or overlap. `json` is kept; beside it less than its size is
-/// allocated.
+/// without gap or overlap. `json` is kept; further allocations are smaller than
+/// `json`.
 /// Errors: Errc::corrupt_file naming `place` and the tensor.
 /// Source: huggingface/safetensors, safetensors/src/tensor.rs.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(

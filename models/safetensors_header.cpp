@@ -43,7 +43,8 @@ constexpr std::array<DTypeRow, 22> kDTypes = {{
 
 constexpr std::string_view kHeaderHint =
     "the file is damaged: download it again";
-/// Published files have a few dozen; each costs more than its text.
+/// Published files have a few dozen entries; an entry takes more memory than
+/// its text.
 constexpr std::size_t kMostMetadata = 65536;
 /// Bytes of the shortest tensor: "":{"dtype":"U8",… and a comma.
 constexpr std::size_t kShortestTensor = 50;

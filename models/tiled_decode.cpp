@@ -85,8 +85,8 @@ Tensor last_columns(const Tensor& tile, std::int64_t most) {
 
 enum class Direction : std::uint8_t { down, right };
 
-/// Lets the end of the tile before pass into the beginning of `tile`. Products
-/// and sum are rounded one by one, as torch does it.
+/// Lets the end of the tile before pass into the beginning of `tile`. Each
+/// product and the sum are rounded separately, as in torch.
 void blend(const Tensor& before, Direction direction, Tensor& tile) {
   const bool is_down = direction == Direction::down;
   const std::size_t axis = is_down ? 1 : 2;
@@ -172,7 +172,8 @@ std::uint64_t tiled_required_bytes(const AutoencoderKlConfig& config,
   const std::int64_t rows = grid.down.extent(0);
   const std::int64_t columns = grid.across.extent(0);
   const std::int64_t picture = grid.down.length * grid.across.length * scale;
-  // One edge for each column of tiles, one to the left, and one being made.
+  // One edge for each column of tiles, the left neighbour's edge, and the edge
+  // in progress.
   const std::int64_t edges = (grid.across.count() + 2) *
                              std::min(grid.down.overlap(), rows) *
                              std::max(rows, columns) * scale;

@@ -5,10 +5,10 @@
 #include "models/autoencoder_kl.h"
 
 // Decoding in overlapping tiles, so that a large picture takes the memory of a
-// tile. A group norm and the attention of the middle see their tile alone: the
-// picture is another one than that of a whole decode. Tiles, overlap and
-// blending are those of diffusers' AutoencoderKL.tiled_decode (0.42): a tile
-// has the side of what the decoder was trained with, a quarter of it overlaps.
+// tile. Group norms and the middle block's attention see only one tile, so the
+// picture differs from a whole decode. Tiles, overlap and blending are those of
+// diffusers' AutoencoderKL.tiled_decode (0.42): a tile has the side of what the
+// decoder was trained with, a quarter of it overlaps.
 
 namespace troupe::models {
 

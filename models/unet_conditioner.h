@@ -77,8 +77,9 @@ class UNetConditioner {
   [[nodiscard]] std::vector<const UNetCondition*> conditions_of(
       ExecContext& ctx, const Batch& batch) const;
 
-  /// The shifts [B, W] f32 of the batch's rows, in the workspace. Those that a
-  /// condition holds are looked up, others computed; the bits are the same.
+  /// The shifts [B, W] f32 of the batch's rows, in the workspace. Shifts of
+  /// prepared timesteps are looked up in the condition, other shifts are
+  /// computed; the bits are the same.
   [[nodiscard]] Tensor shifts_of(
       ExecContext& ctx, const Batch& batch,
       std::span<const UNetCondition* const> conditions) const;

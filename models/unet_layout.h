@@ -26,8 +26,8 @@ struct UNetSides {
   }
 };
 
-/// What stands between two neighbouring cuts of a UNet, with the names of its
-/// modules in diffusers. Units are its blocks, in the order in which they run.
+/// The part of a UNet between two neighbouring cuts, with diffusers' names of
+/// the modules. Units are the blocks of the UNet in running order.
 struct UNetUnit {
   enum class Kind : std::uint8_t {
     down,        ///< residual block, transformer; its output is a skip, too
@@ -93,8 +93,8 @@ class UNetLayout {
   }
   /// How many of these exist in front of unit `cut`: made and not yet taken.
   [[nodiscard]] int live_skips(int cut) const;
-  /// The oldest skip that units [begin, end) take; live_skips(begin) if they
-  /// take none of those that exist in front of them.
+  /// The oldest skip that units [begin, end) take; live_skips(begin) if these
+  /// units take no skip from before `begin`.
   [[nodiscard]] int oldest_taken(int begin, int end) const;
   /// The hidden state in front of unit `cut`.
   [[nodiscard]] UNetPlane hidden(int cut) const;

@@ -29,7 +29,8 @@ Shape with_last(const Tensor& like, std::int64_t channels) {
 /// Widths C of the transformer's buffers beside its stream.
 constexpr std::int64_t kTransformerWidths = 1 + 8 + 4;
 
-/// Residual blocks hold one tensor like their input and one like their output.
+/// Elements of a residual block's buffers: one tensor of the input's shape and
+/// one of the output's.
 std::int64_t resnet_elements(const UNetUnit& unit) {
   return unit.in_channels + unit.skip_channels + unit.out_channels;
 }
@@ -156,7 +157,7 @@ void UNetPass::run_up(const UNetUnit& unit, const UNetUnitWeights& weights,
   state.skips.pop_back();
   add_transformer(unit, weights, out);
   if (unit.upsamples()) {
-    // Those of the next skip, which another segment may hold.
+    // The sides of the next skip; the tensor may be in another segment.
     const UNetSides after = sides_.halved(unit.out_halvings());
     const Shape large{x.dim(0), after.height, after.width, unit.out_channels};
     hidden_.apply(large, [&](const Tensor& from, Tensor& to) {

@@ -31,11 +31,10 @@ class WeightSource {
 
   /// True when the tensor exists.
   [[nodiscard]] virtual bool has(std::string_view name) const = 0;
-  /// Checks that every tensor is there with its shape, before anything is
-  /// allocated. Errors: Errc::corrupt_file (files that do not belong together
-  /// are one broken checkpoint), Errc::unsupported (a dtype).
-  /// In the order in which they will be read: the next ones are fetched while
-  /// one is packed.
+  /// Checks that every tensor exists with its shape, before memory is
+  /// allocated. `specs` stand in reading order: the next tensors are fetched
+  /// while one is packed. Errors: Errc::corrupt_file (files that do not belong
+  /// together are one broken checkpoint), Errc::unsupported (a dtype).
   virtual void check(std::span<const TensorSpec> specs) = 0;
 
   /// Reads one tensor as stored (f32, bf16 or f16).
@@ -60,10 +59,10 @@ class WeightSource {
       const noexcept {
     return tensor_hashes_;
   }
-  /// From now on every tensor that is read has one of these hashes. They are
-  /// sorted, and outlive this object. So who reads a part of a network knows
-  /// that it is a part of the right one. Errors, when it is read:
-  /// Errc::invalid_argument for a tensor that has none of them.
+  /// From now on a tensor is read only if its hash is in `tensor_hashes`
+  /// (sorted; must outlive this object). So a process that reads a part of a
+  /// network knows that the part belongs to the right network. Errors on
+  /// reading: Errc::invalid_argument for a tensor with another hash.
   void hold_to(std::span<const std::uint64_t> tensor_hashes) {
     held_to_ = tensor_hashes;
   }

@@ -11,8 +11,8 @@
 namespace troupe::net {
 namespace {
 
-/// A handshake takes five round trips and a millisecond of computing. In a
-/// crowd it waits for those before it.
+/// A handshake takes five round trips and a millisecond of computing. When many
+/// connections come at once, a handshake waits for earlier handshakes.
 constexpr Duration kHandshakeTime = std::chrono::milliseconds(250);
 
 /// A number that no other socket of this system has had; 0 if it is none.
@@ -28,15 +28,16 @@ constexpr Duration kHandshakeTime = std::chrono::milliseconds(250);
 
 void AcceptedConnections::accept(int descriptor, TimePoint now) {
   Connection connection{.cookie = cookie_of(descriptor)};
-  add_stranger(descriptor, connection, now);
+  add_unidentified(descriptor, connection, now);
   connections_.insert_or_assign(descriptor, connection);
 }
 
-void AcceptedConnections::add_stranger(int descriptor, Connection& connection,
-                                       TimePoint now) {
+void AcceptedConnections::add_unidentified(int descriptor,
+                                           Connection& connection,
+                                           TimePoint now) {
   connection.owner = {};
   connection.age = next_age_++;
-  strangers_.emplace(connection.age, Stranger{descriptor, now});
+  unidentified_.emplace(connection.age, Unidentified{descriptor, now});
 }
 
 std::optional<AcceptedConnections::Owner> AcceptedConnections::close(
@@ -46,7 +47,7 @@ std::optional<AcceptedConnections::Owner> AcceptedConnections::close(
     return std::nullopt;
   }
   const Connection connection = found->second;
-  strangers_.erase(connection.age);
+  unidentified_.erase(connection.age);
   connections_.erase(found);
   return connection.owner;
 }
@@ -57,7 +58,7 @@ std::optional<AcceptedConnections::Owner> AcceptedConnections::take(
   if (found == connections_.end()) {
     return std::nullopt;
   }
-  strangers_.erase(std::exchange(found->second.age, 0));
+  unidentified_.erase(std::exchange(found->second.age, 0));
   return std::exchange(found->second.owner, owner);
 }
 
@@ -65,24 +66,24 @@ void AcceptedConnections::give_back(int descriptor, const Owner& owner,
                                     TimePoint now) {
   const auto found = connections_.find(descriptor);
   if (found != connections_.end() && found->second.owner == owner) {
-    add_stranger(descriptor, found->second, now);
+    add_unidentified(descriptor, found->second, now);
   }
 }
 
 void AcceptedConnections::shed(TimePoint now) {
-  while (strangers_.size() > most_strangers_) {
-    auto one = strangers_.begin();
+  while (unidentified_.size() > most_unidentified_) {
+    auto one = unidentified_.begin();
     if (now - one->second.since < kHandshakeTime) {
-      one = std::prev(strangers_.end());
+      one = std::prev(unidentified_.end());
     }
     end(one->second.descriptor);
-    strangers_.erase(one);  // `close` follows
+    unidentified_.erase(one);  // `close` follows
   }
 }
 
-/// Another thread owns the descriptor, and may have closed it meanwhile; then
-/// it can be anything. A copy cannot change, and the cookie says whether it is
-/// the connection that was accepted.
+/// Another thread owns the descriptor and may have closed it meanwhile; then
+/// the number may name another file. A copy of the descriptor stays, and the
+/// cookie shows whether the copy is the accepted connection.
 void AcceptedConnections::end(int descriptor) const {
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (copy >= 0) {

@@ -19,7 +19,7 @@ struct Endpoint {
 /// Errc::invalid_argument, in one line. Thread: any.
 [[nodiscard]] Endpoint parse_endpoint(std::string_view text);
 
-/// Whether others than this machine can reach it.
+/// Whether other machines can reach the endpoint.
 [[nodiscard]] bool is_public(const Endpoint& endpoint);
 
 /// Whether the host of a tcp endpoint is known by its name. Asks the system,
@@ -30,8 +30,9 @@ void check_host(const Endpoint& endpoint);
 /// Errc::invalid_argument if it is not ours or others may enter it, Errc::io.
 void prepare_folder(const Endpoint& endpoint);
 
-/// Holds the path of an ipc endpoint for this process: ZeroMQ itself takes it
-/// from whoever listens there. The lock ends with the process.
+/// Holds the path of an ipc endpoint for this process: ZeroMQ itself would take
+/// the endpoint from the process that listens on it. The lock ends with the
+/// process.
 class PathLock {
  public:
   PathLock() = default;

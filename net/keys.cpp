@@ -128,7 +128,7 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-/// Takes a key and the space behind it. False if it is none.
+/// Takes a key and the space behind it. False if the text is not a key.
 bool take_key(std::string_view& text, std::span<std::byte, kKeyBytes> key) {
   const std::string_view word = take_word(text);
   if (word.size() != 2 * kKeyBytes) {

@@ -7,19 +7,19 @@
 #include <optional>
 #include <span>
 
-/// Keys of a company: who may direct it and who may work in it. They are CURVE
-/// keys, as links between processes use them (RFC 7748: X25519). Thread: any.
+/// Keys of a company (the processes of a job): a key permits the role of the
+/// coordinator or of a worker. Keys are CURVE keys (RFC 7748: X25519), as links
+/// between processes use them. Thread: any.
 namespace troupe::net {
 
-/// What a process is to the others of its company. The numbers stand in the
-/// derivation of keys and must not change.
+/// The role of a process in its company. The numbers stand in the derivation of
+/// keys and must not change.
 enum class Role : std::uint8_t { coordinator = 1, worker = 2 };
 
 inline constexpr std::size_t kKeyBytes = 32;
 using PublicKey = std::array<std::byte, kKeyBytes>;
 
-/// 32 bytes that nobody else may know. Each copy overwrites its own when it
-/// ends.
+/// 32 secret bytes. The destructor overwrites the bytes.
 class SecretKey {
  public:
   SecretKey() = default;
@@ -42,7 +42,7 @@ struct KeyPair {
   PublicKey public_key{};  ///< that belongs to `secret`
 };
 
-/// What a process knows of its company.
+/// The keys of a process.
 struct Keys {
   std::optional<KeyPair> coordinator;  ///< nothing from a node file
   KeyPair worker;                      ///< all workers of a company share it
@@ -53,8 +53,8 @@ struct Keys {
 [[nodiscard]] Keys derive_keys(const SecretKey& company);
 
 /// Makes the key of a new company and writes it to a file of mode 0600.
-/// Errors: those of AtomicFile; Errc::invalid_argument if something is there
-/// under that name: a key is never replaced.
+/// Errors: those of AtomicFile; Errc::invalid_argument if the file exists: a
+/// key is never replaced.
 void write_company_key(const std::filesystem::path& path);
 
 /// Writes the node file of a worker: the secret key of workers and the public

@@ -15,8 +15,8 @@
 #include "net/keys.h"
 #include "net/shared_bytes.h"
 
-// Links between processes. A process has one Hub. Between it and each peer is
-// one link with three lanes, each a connection of its own:
+// Links between processes. A process has one Hub, and the Hub has one link to
+// each peer. A link has three lanes; every lane is a separate connection:
 //
 //   control  records, each delivered once and in order
 //   values   large immutable bytes, asked for by a key
@@ -30,7 +30,7 @@ namespace troupe::net {
 /// The version of the protocol. Peers of different versions refuse each other.
 inline constexpr std::uint16_t kLinkVersion = 1;
 
-/// The most bytes of what a peer is told when it is greeted.
+/// The most bytes of the record in a greeting.
 inline constexpr std::size_t kMostGreetingBytes = std::size_t{64} << 10U;
 /// The most bytes of one record on the control lane.
 inline constexpr std::size_t kMostRecordBytes = std::size_t{8} << 20U;
@@ -51,7 +51,8 @@ using FetchId = std::uint64_t;
 /// Names a question for a value that a peer asked, from 1 on.
 using WantId = std::uint64_t;
 
-/// A stranger's public key, and the role under which it may greet.
+/// The public key of a process outside the company, and the role that its
+/// greeting may have.
 struct AllowedKey {
   PublicKey public_key{};
   std::string role;
@@ -61,7 +62,7 @@ struct AllowedKey {
 /// and authenticated both ways.
 struct LinkKeys {
   KeyPair own;
-  /// Who may dial this hub. `Hub::allow` adds to it.
+  /// The keys that may dial this hub. `Hub::allow` adds to it.
   std::vector<AllowedKey> allowed;
 };
 
@@ -69,8 +70,8 @@ struct LinkKeys {
 struct Greeting {
   std::string role;
   std::string record;  ///< opaque, at most kMostGreetingBytes
-  /// Of who knocks: the host that it dialled from, as tcp knows it
-  /// ("10.0.0.7"); otherwise empty. It listens there too, if it says so.
+  /// Of a peer that asks to join: the host that it dialled from, as tcp knows
+  /// it ("10.0.0.7"); otherwise empty. It listens there too, if it says so.
   std::string address;
 };
 
@@ -89,7 +90,7 @@ enum class LossCause : std::uint8_t {
 
 struct Loss {
   LossCause cause{};
-  /// One sentence that names the peer and says what happened.
+  /// One sentence with the name of the peer and the cause.
   std::string what;
   /// Of a peer that was dialled and never was up: what was seen of it, without
   /// its name and the time ("it refused: …").
@@ -103,7 +104,7 @@ enum class SendResult : std::uint8_t {
   no_peer,  ///< it is lost, or not up yet
 };
 
-/// What a beat that was answered tells of its peer.
+/// The measurements of an answered beat.
 struct RoundTrip {
   Duration taken{};
   /// The steady clock of the peer's host minus ours, wrong by half of `taken`
@@ -122,9 +123,8 @@ enum class FetchStatus : std::uint8_t {
   cancelled,
 };
 
-/// A value as it travels: parts (a description and tensors, say) that arrive as
-/// they were sent. Each part of a fetched value begins at a multiple of 64
-/// bytes.
+/// A value on a link: parts (for example a description and tensors) that arrive
+/// unchanged. Each part of a fetched value begins at a multiple of 64 bytes.
 using Value = std::vector<SharedBytes>;
 
 struct Fetched {
@@ -158,18 +158,18 @@ struct DialOptions {
   Duration deadline = std::chrono::seconds(5);
 };
 
-/// What a hub tells its process. All calls come from the hub's thread, one at a
-/// time. They must not block or throw; they may call the hub's methods, but not
+/// The events of a hub. All calls come from the hub's thread, one at a time.
+/// They must not block or throw; they may call the hub's methods, but not
 /// destroy it.
 class LinkHandler {
  public:
   virtual ~LinkHandler() = default;
 
-  /// Somebody dialled a listening endpoint and wants in. Answer with
-  /// `Hub::accept` or `Hub::refuse`, now or later, from any thread; the peer is
-  /// refused at `HubOptions::greeting_deadline`. With keys the role is one that
-  /// its key may have.
-  virtual void on_knock(PeerId peer, const Greeting& greeting) = 0;
+  /// A peer dialled a listening endpoint, sent its greeting and asks to join.
+  /// Answer with `Hub::accept` or `Hub::refuse`, now or later, from any thread;
+  /// the peer is refused at `HubOptions::greeting_deadline`. With keys, the
+  /// greeting's role is one that the peer's key permits.
+  virtual void on_greeting(PeerId peer, const Greeting& greeting) = 0;
   /// A peer that was dialled has accepted, or one that was accepted can be
   /// written to. `greeting` is the peer's.
   virtual void on_up(PeerId peer, const Greeting& greeting) = 0;
@@ -177,8 +177,7 @@ class LinkHandler {
   virtual void on_record(PeerId peer, std::span<const std::byte> record) = 0;
   /// `Hub::send` had no room; now half of it is free.
   virtual void on_room(PeerId peer) = 0;
-  /// The newest beat. `round_trip`: what it measured, if it answers one of
-  /// ours.
+  /// The newest beat. `round_trip`: set if the beat answers one of ours.
   virtual void on_beat(PeerId /*peer*/, std::span<const std::byte> /*payload*/,
                        const std::optional<RoundTrip>& /*round_trip*/) {}
   /// A peer asks for a value. Answer with `Hub::give` or `Hub::give_nothing`,
@@ -187,30 +186,30 @@ class LinkHandler {
   virtual void on_wanted(PeerId peer, WantId want, std::string_view key) = 0;
   /// Nobody waits for the answer any more.
   virtual void on_unwanted(WantId /*want*/) {}
-  /// The peer is no more, and its number ends: no call names it afterwards.
-  /// Not called for who was refused or left by this process.
+  /// The peer is no more, and its number ends: no call names it afterwards. Not
+  /// called for peers that this process refused or left.
   virtual void on_lost(PeerId peer, const Loss& loss) = 0;
 };
 
 struct HubOptions {
   std::string role;  ///< ours, in every greeting
   std::optional<LinkKeys> keys;
-  /// A peer is lost if nothing is heard on its beats lane for so long. It is
-  /// told, and beats as often as this needs.
+  /// A peer is lost if nothing is heard on its beats lane for so long. The peer
+  /// learns the lease from the greeting, and beats often enough for it.
   Duration lease = std::chrono::seconds(2);
   Duration beat_interval = std::chrono::milliseconds(100);
   /// A peer is lost if all its connections are closed, as a crash closes them,
-  /// and none is made again for so long and six of its round trips: so many
-  /// does a new connection with keys take.
+  /// and no connection is made again within this time plus six of its round
+  /// trips: a new connection with keys takes six.
   Duration reconnect_grace = std::chrono::milliseconds(30);
-  /// For `on_knock` to be answered.
+  /// For `on_greeting` to be answered.
   Duration greeting_deadline = std::chrono::seconds(5);
   /// Bytes of records that wait for the peer's acknowledgement, per peer. At
   /// least kMostRecordBytes.
   std::size_t room = std::size_t{16} << 20U;
   /// Connections by which no peer has spoken yet, at all listeners of this hub.
   /// Never more than half of the descriptors that the process may have.
-  std::size_t most_strangers = 2048;
+  std::size_t most_unidentified = 2048;
 };
 
 /// The links of a process: one thread, all sockets. Thread: any, but for the
@@ -224,9 +223,9 @@ struct HubOptions {
 /// `Switchboard`). Without keys a tcp endpoint must be of the loopback
 /// interface.
 ///
-/// A link outlives its connections: the side that dialled makes them anew, both
-/// say what they have received, and the rest is sent again. A session that was
-/// lost is never resumed.
+/// A link outlives its connections: the side that dialled reconnects, both
+/// sides report the records that they have received, and the rest is sent
+/// again. A session that was lost is never resumed.
 class Hub {
  public:
   /// Says good-bye to every peer; open questions end as `lost`. No call of the
@@ -240,13 +239,13 @@ class Hub {
   /// Errc::invalid_argument for an endpoint that is none or not allowed.
   virtual PeerId dial(const std::string& endpoint, DialOptions options) = 0;
 
-  /// Lets a peer in that knocked; `record` is that of our greeting. Sentences
-  /// call it `name` from now on; empty: by its number here and its address.
-  /// Nothing happens if it has gone meanwhile. Errors: Errc::invalid_argument
-  /// above kMostGreetingBytes.
+  /// Lets in a peer that asked to join; `record` is that of our greeting.
+  /// Sentences call the peer `name` from now on; empty: its number here and its
+  /// address. Nothing happens if the peer has gone meanwhile. Errors:
+  /// Errc::invalid_argument above kMostGreetingBytes.
   virtual void accept(PeerId peer, std::string record,
                       std::string name = {}) = 0;
-  /// Sends the sentence to a peer that knocked, and forgets the peer.
+  /// Sends the sentence to a peer that asked to join, and forgets the peer.
   virtual void refuse(PeerId peer, std::string sentence) = 0;
   /// Says good-bye and forgets the peer. Records that it has not acknowledged
   /// may be lost.
@@ -285,10 +284,10 @@ class Switchboard {
                                                       LinkHandler& handler) = 0;
 };
 
-/// The one over ZeroMQ. It must outlive its hubs.
+/// The switchboard over ZeroMQ. Must outlive its hubs.
 [[nodiscard]] std::unique_ptr<Switchboard> make_switchboard();
 
-/// A hub that is alone in its process. Errors: as `Switchboard::make_hub`.
+/// The only hub of a process. Errors: as `Switchboard::make_hub`.
 [[nodiscard]] std::unique_ptr<Hub> make_hub(HubOptions options,
                                             LinkHandler& handler);
 

@@ -18,9 +18,9 @@
 //           8  session, 16 bytes   64  XXH3-64 of bytes 0 to 63
 //
 // Head and payload are one message. Only the payload of a larger chunk is a
-// message of its own, behind that of its head: it is sent from where it lies.
-// Never a message of two parts: libzmq 4.3 aborts the process if a connection
-// breaks between them while its socket is being closed
+// separate message, behind the message of its head, so that it is sent without
+// a copy. Never a message of two parts: libzmq 4.3 aborts the process if a
+// connection breaks between them while its socket is being closed
 // (session_base_t::clean_pipes).
 //
 // All numbers are little-endian. Magic, version, kind, and that the payload of
@@ -57,11 +57,11 @@ inline constexpr std::uint8_t kMore = 1;
 inline constexpr std::uint8_t kGap = 1;
 /// Of `have`: the sender waits to hear what has arrived.
 inline constexpr std::uint8_t kAsk = 2;
-/// Of `want`: answer at once, so that the asker sees what was lost.
+/// Of `want`: answer at once, so that the asker sees missing bytes.
 inline constexpr std::uint8_t kProbe = 1;
 /// Of `want`: `found` has not arrived.
 inline constexpr std::uint8_t kNotFound = 2;
-/// Of `gone`: the transfer is not known; ask anew.
+/// Of `gone`: the transfer is not known; ask again.
 inline constexpr std::uint8_t kUnknown = 1;
 /// Of `chunk`: the last one.
 inline constexpr std::uint8_t kLast = 1;
@@ -74,7 +74,7 @@ inline constexpr std::size_t kMostInlineChunk = std::size_t{8} << 10U;
 /// The most bytes of a payload. A record is cut into such pieces.
 inline constexpr std::size_t kMostPayloadBytes = std::size_t{1} << 20U;
 
-/// Half of it is random from each side, so a stranger cannot guess it.
+/// Each side draws one half at random, so third parties cannot guess the id.
 struct SessionId {
   std::uint64_t dialler = 0;
   std::uint64_t listener = 0;  ///< 0 in a hello

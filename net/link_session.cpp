@@ -1,6 +1,8 @@
 #include "net/link_session.h"
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -15,6 +17,7 @@ using std::chrono::milliseconds;
 
 /// Between two hellos.
 constexpr Duration kGreetAgain = milliseconds(250);
+
 [[nodiscard]] std::uint64_t in_ms(Duration duration) noexcept {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<milliseconds>(duration).count());
@@ -25,6 +28,48 @@ constexpr Duration kGreetAgain = milliseconds(250);
   const std::size_t size = frame.payload.size();
   return frame.head.b <= std::min(size, kMostSentenceBytes) &&
          size - frame.head.b <= kMostGreetingBytes;
+}
+
+/// The longest that an acknowledgement waits for a record to ride on.
+constexpr Duration kSayLater = milliseconds(5);
+/// Received bytes that are acknowledged at once.
+constexpr std::size_t kSayAtOnce = std::size_t{256} << 10U;
+/// Between two words on how far we have sent, while something is open.
+constexpr Duration kAskAgain = milliseconds(250);
+/// Bytes of one piece of a record: others on the lane need not wait long.
+constexpr std::size_t kPieceBytes = std::size_t{256} << 10U;
+
+/// How many leases the control lane may be silent while beats arrive.
+constexpr int kControlLeases = 5;
+/// Round trips until something arrives over a new connection: one for tcp, two
+/// for ZeroMQ's greeting, two for CURVE, half a one for the frame.
+constexpr int kReconnectRoundTrips = 6;
+/// A grace is so many looks. If this process did not run for a while, that is
+/// one of them, and the peer has the time of the others.
+constexpr int kGraceLooks = 3;
+/// A host is not on for longer (146 years, in ns).
+constexpr std::uint64_t kMostStamp = std::uint64_t{1} << 62U;
+/// What a new round trip counts in the smoothed one: 1/8, as in TCP (RFC 6298).
+constexpr int kSmoothing = 8;
+
+[[nodiscard]] std::uint64_t stamp_of(TimePoint now) noexcept {
+  return static_cast<std::uint64_t>(
+             std::chrono::nanoseconds(now.time_since_epoch()).count()) +
+         1;  // 0 is none
+}
+
+/// The round trip of a beat that arrived at `now`, if the beat answers one of
+/// ours. For the clocks, both directions are taken as equally long.
+[[nodiscard]] std::optional<RoundTrip> round_trip_of(const FrameHead& head,
+                                                     std::uint64_t now) {
+  if (head.a > kMostStamp || head.b == 0 || head.b > now ||
+      head.c > now - head.b) {
+    return std::nullopt;
+  }
+  const std::chrono::nanoseconds taken(now - head.b - head.c);
+  const std::chrono::nanoseconds since_sent(static_cast<std::int64_t>(now) -
+                                            static_cast<std::int64_t>(head.a));
+  return RoundTrip{taken, taken / 2 - since_sent};
 }
 
 }  // namespace
@@ -57,7 +102,7 @@ LinkSession LinkSession::dialling(SessionOptions options, std::string record,
 }
 
 LinkSession LinkSession::listening(SessionOptions options, TimePoint now) {
-  return {std::move(options), State::knocked, now};
+  return {std::move(options), State::listening, now};
 }
 
 std::vector<SessionCommand> LinkSession::on(const SessionEvent& event,
@@ -104,7 +149,7 @@ std::optional<TimePoint> LinkSession::next_deadline() const {
   switch (state_) {
     case State::dialling:
       return std::min(greet_due_, start_ + options_.greeting_deadline);
-    case State::knocked:
+    case State::listening:
       return start_ + options_.greeting_deadline;
     case State::up:
       return std::min({beat_due_, have_due_, silent_at(), closed_due_,
@@ -118,7 +163,7 @@ std::optional<TimePoint> LinkSession::next_deadline() const {
 void LinkSession::woken(TimePoint now) {
   if (state_ != State::up) {
     if (now >= start_ + options_.greeting_deadline) {
-      const bool ours = state_ == State::knocked;
+      const bool ours = state_ == State::listening;
       if (ours) {
         transmit({.kind = FrameKind::refuse},
                  sentence_payload("nobody answered the greeting within " +
@@ -126,7 +171,7 @@ void LinkSession::woken(TimePoint now) {
       }
       end(Loss{LossCause::unreachable,
                options_.peer +
-                   (ours ? " knocked and was not answered within "
+                   (ours ? " asked to join and was not answered within "
                          : " did not answer the greeting within ") +
                    to_text(options_.greeting_deadline) +
                    (trouble_.empty() ? "" : ": it " + trouble_),
@@ -203,7 +248,7 @@ void LinkSession::hello(const FrameArrived& frame, TimePoint now) {
     send_welcome();  // the first one was lost
     return;
   }
-  if (state_ != State::knocked || id_.dialler != 0) {
+  if (state_ != State::listening || id_.dialler != 0) {
     return;
   }
   if (head.session.dialler == 0 || !is_greeting(frame)) {
@@ -216,7 +261,7 @@ void LinkSession::hello(const FrameArrived& frame, TimePoint now) {
   const std::string_view text = text_of(frame.payload);
   theirs_ = {std::string(text.substr(0, head.b)),
              std::string(text.substr(head.b))};
-  commands_.emplace_back(Knocked{theirs_});
+  commands_.emplace_back(Greeted{theirs_});
 }
 
 void LinkSession::welcome(const FrameArrived& frame, TimePoint now) {
@@ -246,7 +291,7 @@ void LinkSession::come_up(const FrameHead& head, TimePoint now) {
 }
 
 void LinkSession::accept(const Accept& event, TimePoint now) {
-  if (state_ != State::knocked || id_.dialler == 0) {
+  if (state_ != State::listening || id_.dialler == 0) {
     return;
   }
   greeting_ = event.record;
@@ -264,7 +309,7 @@ void LinkSession::accept(const Accept& event, TimePoint now) {
 
 void LinkSession::leave(const Leave& event) {
   const FrameKind kind =
-      state_ == State::knocked ? FrameKind::refuse : FrameKind::bye;
+      state_ == State::listening ? FrameKind::refuse : FrameKind::bye;
   transmit({.kind = kind}, sentence_payload(event.sentence));
   end(std::nullopt);
 }
@@ -333,6 +378,253 @@ void LinkSession::end(std::optional<Loss> loss) {
 void LinkSession::transmit(FrameHead head, SharedBytes payload) {
   head.session = id_;
   commands_.emplace_back(Transmit{head, std::move(payload)});
+}
+
+// ---- records
+
+void LinkSession::send(const SendRecord& event, TimePoint now) {
+  const std::size_t room = room_for(event.record.size);
+  require(state_ == State::up && room <= room_, Errc::internal, "link session",
+          "a record was sent without room");
+  room_ -= room;
+  for (std::size_t begin = 0; begin < event.record.size;) {
+    const std::size_t size = std::min(kPieceBytes, event.record.size - begin);
+    const bool more = begin + size < event.record.size;
+    // Shares the record's owner.
+    std::shared_ptr<std::byte> at(event.record.data,
+                                  event.record.data.get() + begin);
+    pieces_.push_back({{std::move(at), size}, more, more ? 0 : room});
+    send_piece(last_sent());
+    begin += size;
+  }
+  said(now);
+}
+
+std::uint64_t LinkSession::last_sent() const noexcept {
+  return first_ + pieces_.size() - 1;
+}
+
+void LinkSession::send_piece(std::uint64_t sequence) {
+  const Piece& piece = pieces_[sequence - first_];
+  transmit({.kind = FrameKind::record,
+            .flags = piece.more ? kMore : std::uint8_t{0},
+            .a = sequence,
+            .b = next_,
+            .c = round_},
+           piece.bytes);
+}
+
+void LinkSession::have(const FrameArrived& frame, TimePoint now) {
+  const FrameHead& head = frame.head;
+  if (!acknowledged(head.b)) {
+    return;
+  }
+  const bool gap = (head.flags & kGap) != 0;
+  if (gap && head.d == round_ && head.b == first_ && !pieces_.empty()) {
+    ++round_;
+    for (std::uint64_t at = first_; at <= last_sent(); ++at) {
+      send_piece(at);
+    }
+    said(now);
+  }
+  if (head.a >= next_) {
+    report_gap(head.c, !gap, now);
+  } else if ((head.flags & kAsk) != 0) {
+    have_due_ = std::min(have_due_, now + kSayLater);
+  }
+}
+
+bool LinkSession::acknowledged(std::uint64_t next) {
+  if (next > last_sent() + 1) {
+    breach("it acknowledged records that were not sent");
+    return false;
+  }
+  std::size_t room = 0;
+  for (; first_ < next; ++first_) {
+    room += pieces_.front().room;
+    pieces_.pop_front();
+  }
+  if (room > 0) {
+    room_ += room;
+    commands_.emplace_back(MadeRoom{room});
+  }
+  return true;
+}
+
+void LinkSession::record(const FrameArrived& frame, TimePoint now) {
+  const FrameHead& head = frame.head;
+  if (!acknowledged(head.b)) {
+    return;
+  }
+  if (head.a > next_) {
+    report_gap(head.c, false, now);
+    return;
+  }
+  if (head.a < next_) {  // doubled; maybe our word was lost
+    have_due_ = std::min(have_due_, now + kSayLater);
+    return;
+  }
+  if (frame.payload.empty() ||
+      partial_.size() + frame.payload.size() > kMostRecordBytes) {
+    breach("it sent an empty record, or one that is too large");
+    return;
+  }
+  ++next_;
+  unsaid_ += frame.payload.size();
+  partial_.append(text_of(frame.payload));
+  if ((head.flags & kMore) == 0) {
+    commands_.emplace_back(DeliverRecord{std::exchange(partial_, {})});
+  }
+  if (unsaid_ >= kSayAtOnce) {
+    send_have(0, now);
+  } else {
+    have_due_ = std::min(have_due_, now + kSayLater);
+  }
+}
+
+/// Once for each state of what is missing, unless `again`.
+void LinkSession::report_gap(std::uint64_t round, bool again, TimePoint now) {
+  if (!again &&
+      (round < gap_round_ || (round == gap_round_ && next_ == gap_next_))) {
+    return;
+  }
+  gap_round_ = round;
+  gap_next_ = next_;
+  send_have(kGap, now);
+}
+
+void LinkSession::send_have(std::uint8_t flags, TimePoint now) {
+  transmit(
+      {.kind = FrameKind::have,
+       .flags = static_cast<std::uint8_t>(flags | (pieces_.empty() ? 0 : kAsk)),
+       .a = last_sent(),
+       .b = next_,
+       .c = round_,
+       .d = gap_round_});
+  said(now);
+}
+
+/// What has just been sent says what has arrived here.
+void LinkSession::said(TimePoint now) {
+  unsaid_ = 0;
+  have_due_ = now + (pieces_.empty() ? options_.lease / 4 : kAskAgain);
+}
+
+// ---- signs of life: beats, the lease, connections
+
+/// When the beats lane has been silent for too long.
+TimePoint LinkSession::beats_silent_at() const {
+  if (their_stamp_ != 0) {
+    return last_heard_ + options_.lease;
+  }
+  // Where many come at once, the connection of the first beat may be made long
+  // after that of the greeting.
+  return std::min(std::max(last_heard_, control_heard_) + options_.lease,
+                  last_heard_ + kControlLeases * options_.lease);
+}
+
+TimePoint LinkSession::silent_at() const {
+  return std::min(beats_silent_at(),
+                  control_heard_ + kControlLeases * options_.lease);
+}
+
+/// Ends the session if the peer has been silent for too long.
+bool LinkSession::is_silent(TimePoint now) {
+  if (now < silent_at()) {
+    return false;
+  }
+  const bool no_beats = now >= beats_silent_at();
+  const std::string since = no_beats
+                                ? " for " + to_text(options_.lease)
+                                : " on its control lane for " +
+                                      to_text(kControlLeases * options_.lease);
+  transmit({.kind = FrameKind::bye},
+           sentence_payload("nothing was heard of this side" + since));
+  end(Loss{LossCause::silent, "nothing was heard of " + options_.peer + since});
+  return true;
+}
+
+void LinkSession::lane_opened(Lane lane, TimePoint now) {
+  is_open_[static_cast<std::size_t>(lane)] = true;
+  closed_due_ = TimePoint::max();
+  trouble_.clear();  // it is over
+  if (state_ != State::up) {
+    return;
+  }
+  // What was lost with the old connection is found out now, and not when
+  // something would have been said anyway.
+  if (lane == Lane::control) {
+    send_have(0, now);
+  } else if (has_dialled() && lane == Lane::values) {
+    send_here(now);
+  } else if (has_dialled()) {
+    send_beat(now);
+  }
+}
+
+void LinkSession::lane_closed(Lane lane, TimePoint now) {
+  if (std::exchange(is_open_[static_cast<std::size_t>(lane)], false) &&
+      std::ranges::count(is_open_, true) == 0 && state_ == State::up &&
+      round_trip_) {
+    looks_left_ = kGraceLooks;
+    closed_due_ = now + grace() / kGraceLooks;
+  }
+}
+
+Duration LinkSession::grace() const {
+  return options_.reconnect_grace +
+         kReconnectRoundTrips * round_trip_.value_or(Duration{});
+}
+
+/// Ends the session if all connections have been closed for too long.
+bool LinkSession::is_closed(TimePoint now) {
+  if (now < closed_due_) {
+    return false;
+  }
+  if (--looks_left_ > 0) {
+    closed_due_ = now + grace() / kGraceLooks;
+    return false;
+  }
+  const std::string since = " for " + to_text(grace());
+  transmit(
+      {.kind = FrameKind::bye},
+      sentence_payload("all connections of this side were closed" + since));
+  end(Loss{LossCause::closed,
+           "all connections of " + options_.peer + " were closed" + since});
+  return true;
+}
+
+void LinkSession::send_beat(TimePoint now) {
+  const Duration held = now - their_stamp_at_;
+  transmit(
+      {.kind = FrameKind::beat,
+       .a = stamp_of(now),
+       .b = their_stamp_,
+       .c = static_cast<std::uint64_t>(std::chrono::nanoseconds(held).count())},
+      beat_payload_.empty() ? SharedBytes{} : share(beat_payload_));
+  beat_due_ = now + beat_interval_;
+}
+
+void LinkSession::beat(const FrameArrived& frame, TimePoint now) {
+  const FrameHead& head = frame.head;
+  if (head.a <= their_stamp_ || frame.payload.size() > kMostBeatBytes) {
+    return;  // an older one: the latest wins
+  }
+  const bool is_first = their_stamp_ == 0;
+  their_stamp_ = head.a;
+  their_stamp_at_ = now;
+  last_heard_ = now;
+  const std::optional<RoundTrip> round_trip =
+      round_trip_of(head, stamp_of(now));
+  if (round_trip) {
+    const Duration before = round_trip_.value_or(round_trip->taken);
+    round_trip_ = before + (round_trip->taken - before) / kSmoothing;
+  }
+  commands_.emplace_back(
+      DeliverBeat{std::string(text_of(frame.payload)), round_trip});
+  if (is_first) {
+    send_beat(now);  // so that both sides soon know the round trip
+  }
 }
 
 }  // namespace troupe::net

@@ -24,7 +24,7 @@ struct SendRecord {
 struct SetBeat {
   std::string payload;
 };
-/// The process lets in who knocked.
+/// The process lets in a peer that asked to join.
 struct Accept {
   std::string record;
   std::string name = {};  ///< as SessionOptions::peer from now on, if not empty
@@ -33,8 +33,8 @@ struct Accept {
 struct Leave {
   std::string sentence;
 };
-/// A frame of another version came from the peer; `sentence` is its refusal, if
-/// it was one.
+/// A frame of another version came from the peer; `sentence`: the text of a
+/// refusal.
 struct OtherVersion {
   std::uint16_t version = 0;
   std::string sentence;
@@ -58,7 +58,7 @@ using SessionEvent =
                  OtherVersion, ConnectionTrouble, LaneOpened, LaneClosed>;
 
 // Commands, beside Transmit.
-struct Knocked {
+struct Greeted {
   Greeting greeting;
 };
 struct CameUp {
@@ -79,7 +79,7 @@ struct MadeRoom {
 struct Ended {
   std::optional<Loss> loss;  ///< none: this process ended it
 };
-using SessionCommand = std::variant<Transmit, Knocked, CameUp, DeliverRecord,
+using SessionCommand = std::variant<Transmit, Greeted, CameUp, DeliverRecord,
                                     DeliverBeat, MadeRoom, Ended>;
 
 struct SessionOptions {
@@ -93,7 +93,7 @@ struct SessionOptions {
   std::size_t room = 0;
 };
 
-/// What a record takes of the room: its bytes, and what keeps them.
+/// The room of a record: its bytes, and the memory of its bookkeeping.
 [[nodiscard]] constexpr std::size_t room_for(std::size_t bytes) noexcept {
   return bytes + 256;
 }
@@ -105,15 +105,16 @@ struct SessionOptions {
 ///
 ///   dialling ──welcome──▶ up ──lease, closed, bye, breach──▶ ended
 ///      └──refused, deadline──────────────────────────────────▶ ┘
-///   knocked ──accepted──▶ up
+///   listening ──accepted──▶ up
 ///      └──refused, deadline──▶ ended
 ///
 /// Records are numbered pieces, acknowledged by the number of the next one that
-/// the receiver waits for. A receiver that sees a later piece, or is told of
-/// one, asks for the rest of a *round*; the sender counts the round up and
-/// sends all again from there. So one loss is one repetition, however often it
-/// is reported. While something is not acknowledged the sender says four times
-/// a second how far it has sent: a receiver that lacks some of it asks.
+/// the receiver waits for. A receiver that sees or learns of a later piece asks
+/// for the rest of a *round*; the sender counts the round up and sends all
+/// again from there. So one loss causes one repetition, even if the receiver
+/// reports the loss several times. While something is not acknowledged the
+/// sender says four times a second how far it has sent: a receiver with a gap
+/// asks.
 ///
 /// The side that dialled speaks on each lane four times in a lease at least:
 /// the other learns from it where its newest connection is.
@@ -122,16 +123,15 @@ struct SessionOptions {
 /// between the hosts has forgotten) ends the session after five leases. So does
 /// a beats lane that is never made while the control lane lives.
 ///
-/// A crash closes the connections of a process at once. So does a short
-/// disturbance, after which the side that dialled makes them anew. So a session
-/// of which all known connections are closed ends after a grace
-/// (`HubOptions::reconnect_grace`), unless one is made again. What arrives
-/// meanwhile was on its way before, and says nothing. Before the first round
-/// trip has been measured nobody can say how long a new connection takes, and
-/// the lease alone counts.
+/// A crash closes the connections of a process at once. A short disturbance
+/// closes connections, too; then the side that dialled reconnects. So a session
+/// without open connections ends after a grace (`HubOptions::reconnect_grace`),
+/// unless a connection is made again. Frames that arrive meanwhile were sent
+/// before and do not count. Before the first measured round trip the time of a
+/// new connection is unknown, and the lease alone counts.
 ///
-/// Time stands still between events: if nothing happened for long, this process
-/// did not run, and the peer gets a moment to be heard before it is lost.
+/// A long time without events means that this process did not run; then the
+/// peer gets half a lease to be heard before it is lost.
 ///
 /// Thread: one. Frames may be lost, doubled and overtaken.
 class LinkSession {
@@ -158,7 +158,7 @@ class LinkSession {
   [[nodiscard]] std::size_t room() const noexcept { return room_; }
 
  private:
-  enum class State : std::uint8_t { dialling, knocked, up, ended };
+  enum class State : std::uint8_t { dialling, listening, up, ended };
   struct Piece {
     SharedBytes bytes;
     bool more = false;

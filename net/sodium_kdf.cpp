@@ -7,8 +7,9 @@
 namespace troupe::net {
 namespace {
 
-/// Says what the derived keys are for, so that another use of the company's key
-/// cannot give the same ones. It stands in every key: it must not change.
+/// Names the purpose of the derived keys, so that a second use of the company's
+/// key derives different keys. Every key depends on the name: it must not
+/// change.
 constexpr std::array<char, crypto_kdf_CONTEXTBYTES> kContext = {
     'T', 'r', 'o', 'u', 'p', 'e', 'N', '1'};
 static_assert(crypto_kdf_KEYBYTES == kKeyBytes);

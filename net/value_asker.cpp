@@ -216,7 +216,7 @@ void ValueAsker::start_queued(TimePoint now) {
 void ValueAsker::extend_credit(Transfer& transfer) {
   const std::uint64_t until =
       std::min<std::uint64_t>(transfer.total, transfer.received + kValueWindow);
-  // Half a window each time, so that few questions are sent.
+  // Credit grows by half a window, so that few frames are sent.
   if (transfer.is_under_way && until > transfer.until &&
       transfer.until <= transfer.received + kValueWindow / 2) {
     transfer.until = until;
@@ -271,7 +271,7 @@ void ValueAsker::store(Transfer& transfer, std::span<const std::byte> bytes) {
     if (size > 0) {
       std::byte* to = part.data.get() + transfer.part_offset;
       std::memcpy(to, bytes.data(), size);
-      // Of what lies here now, not of what came.
+      // The hash covers the bytes in memory, not the bytes of the frame.
       transfer.hash->update({to, size});
     }
     transfer.part_offset += size;
@@ -292,7 +292,7 @@ void ValueAsker::gone(Open::iterator at, const FrameArrived& frame,
         peer_ + " has not got " + of_value(transfer.ask.key), now);
     return;
   }
-  // The holder has forgotten the question: it begins anew.
+  // The holder has forgotten the question: the transfer restarts.
   transfer.is_found = false;
   transfer.parts.clear();
   transfer.received = 0;

@@ -8,9 +8,10 @@
 namespace troupe::net {
 namespace {
 
-/// An asker that lives says so more often than this.
+/// Questions of an asker that is silent for this long are forgotten. A live
+/// asker sends more often.
 constexpr Duration kForgetAfter = std::chrono::seconds(30);
-/// Whatever credit an asker claims to give.
+/// The most credit that counts, however much an asker grants.
 constexpr std::uint64_t kMostCredit = std::uint64_t{16} << 20U;
 
 }  // namespace
@@ -83,9 +84,9 @@ void ValueHolder::want(const FrameArrived& frame, TimePoint now) {
     return;
   }
   answer.last_heard = now;
-  const bool anew = head.d > answer.round;
+  const bool is_new_round = head.d > answer.round;
   answer.round = head.d;
-  if (anew && answer.value) {
+  if (is_new_round && answer.value) {
     // Never beyond what was sent before: the hash runs along.
     answer.sent = std::min(head.b, answer.hashed);
     answer.is_whole = false;
@@ -109,7 +110,7 @@ void ValueHolder::want(const FrameArrived& frame, TimePoint now) {
   }
 }
 
-/// A new question; end() if it is none.
+/// Registers a new question; end() if the frame is not a question.
 ValueHolder::Open::iterator ValueHolder::begin(const FrameArrived& frame) {
   const FrameHead& head = frame.head;
   if ((head.flags & kNotFound) == 0 || head.b != 0) {
@@ -182,8 +183,7 @@ void ValueHolder::send_chunks(std::uint64_t transfer, Answer& answer) {
   }
 }
 
-/// The next bytes, at most to the end of their part: they are sent from where
-/// they are.
+/// The next bytes, at most to the end of their part: sent without a copy.
 void ValueHolder::send_chunk(std::uint64_t transfer, Answer& answer) {
   SharedBytes bytes;
   if (answer.total > 0) {

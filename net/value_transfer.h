@@ -33,7 +33,8 @@ namespace troupe::net {
 
 /// What the holder may send before the asker knows how large the value is.
 inline constexpr std::size_t kFirstCredit = std::size_t{256} << 10U;
-/// What it may send of a value beyond what has arrived.
+/// Bytes of a value that the holder may send beyond the bytes that have
+/// arrived.
 inline constexpr std::size_t kValueWindow = std::size_t{4} << 20U;
 /// Values larger than kFirstCredit that are under way at once, per link.
 inline constexpr std::size_t kMostUnderWay = 4;
@@ -43,7 +44,7 @@ inline constexpr std::size_t kMostOpenWants = 1024;
 /// over ipc with 256 KiB, 3 GB/s with 1 MiB.
 inline constexpr std::size_t kChunkBytes = kMostPayloadBytes;
 
-/// Event of both: the peer is lost. `what`: a sentence that says so.
+/// Event of both: the peer is lost. `what`: a sentence about the loss.
 struct LinkClosed {
   std::string what;
 };
@@ -72,7 +73,7 @@ class ValueAsker {
  public:
   /// `peer`: what sentences call it.
   explicit ValueAsker(std::string peer) : peer_(std::move(peer)) {}
-  /// They call it so from now on.
+  /// Sentences use the new name from now on.
   void rename(std::string peer) { peer_ = std::move(peer); }
 
   [[nodiscard]] std::vector<AskerCommand> on(const AskerEvent& event,

@@ -10,7 +10,7 @@
 namespace troupe::net {
 
 /// Decides whose public key may dial: ZeroMQ asks it over ZAP (RFC 27) before a
-/// stranger's first frame is read. Thread: one.
+/// connection's first frame is read. Thread: one.
 class ZmqAuthenticator {
  public:
   /// Errors: Errc::unsupported if the context has one.
@@ -22,7 +22,7 @@ class ZmqAuthenticator {
                               const std::string& role) const;
 
   [[nodiscard]] const ZmqSocket& socket() const { return socket_; }
-  /// Answers the questions that are there.
+  /// Answers the pending requests.
   void answer();
 
  private:

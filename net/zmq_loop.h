@@ -114,7 +114,7 @@ class HubLoop {
     bool is_answered = false;   ///< it was dialled, or let in
     bool has_user = false;
     std::string user;     ///< of its key
-    std::string address;  ///< of who knocks
+    std::string address;  ///< that the peer dialled from
     std::optional<TimePoint> due;
     Connection half_chunk;  ///< the key of its entry in half_chunks_
   };
@@ -152,8 +152,8 @@ class HubLoop {
   bool finish_chunk(std::uint64_t id, const ZmqFrame& frame, TimePoint now);
   void dialled_frame(std::uint64_t id, const ZmqFrame& frame, TimePoint now);
   void listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now);
-  [[nodiscard]] Peer* knock(const FrameHead& head, const Source& source,
-                            ZmqFrame& frame, TimePoint now);
+  [[nodiscard]] Peer* add_peer(const FrameHead& head, const Source& source,
+                               ZmqFrame& frame, TimePoint now);
   [[nodiscard]] bool learn_route(Peer& peer, Lane lane, std::uint64_t id,
                                  ZmqFrame& frame, TimePoint now);
   void forgotten(const FrameHead& head, std::uint64_t id, const ZmqFrame& frame,
@@ -194,7 +194,7 @@ class HubLoop {
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   std::atomic<PeerId> next_peer_ = 1;
   std::unordered_map<std::uint64_t, PeerId> sessions_;  ///< by dialler's half
-  std::size_t num_knocks_ = 0;  ///< peers that are not answered yet
+  std::size_t num_unanswered_ = 0;  ///< peers that are not answered yet
   std::unordered_map<FetchId, std::pair<PeerId, FetchTaker>> fetches_;
   std::set<std::pair<TimePoint, PeerId>> due_;
   TimePoint forgotten_since_;

@@ -30,8 +30,8 @@ constexpr int kMostSockets = 16'384;
 constexpr int kBacklog = 1024;
 /// For the last frames of a socket that is closed.
 constexpr int kLingerMs = 200;
-/// Between two attempts to make a connection anew, at first: a peer must be
-/// back within its grace (HubOptions::reconnect_grace). It doubles.
+/// Between two attempts to reconnect, at first: a peer must be back within its
+/// grace (HubOptions::reconnect_grace). It doubles.
 constexpr int kReconnectMs = 5;
 constexpr int kMostReconnectMs = 500;
 

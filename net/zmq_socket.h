@@ -13,8 +13,7 @@
 #include "net/link.h"
 #include "net/link_frame.h"
 
-// ZeroMQ's sockets as this folder uses them. Only sources net/zmq* include
-// this.
+// ZeroMQ's sockets, for this folder. Only sources net/zmq* include this header.
 
 namespace troupe::net {
 
@@ -26,7 +25,7 @@ inline constexpr std::chrono::milliseconds kMostHandshake =
 using ZmqContext = std::shared_ptr<void>;
 /// Raises the process's limit of descriptors to its hard limit, too.
 [[nodiscard]] ZmqContext make_zmq_context();
-/// That this process may have.
+/// The descriptors that this process may have.
 [[nodiscard]] std::size_t most_descriptors();
 
 class ZmqMessage {
@@ -59,8 +58,8 @@ struct ZmqFrame {
   [[nodiscard]] std::string user();
   /// The peer's address, where the transport has one.
   [[nodiscard]] std::string address();
-  /// Of the connection that it came by; it may be closed since. -1 if it came
-  /// from within this process.
+  /// The descriptor of the frame's connection, which may be closed since. -1
+  /// for a frame from within this process.
   [[nodiscard]] int descriptor();
 };
 
@@ -83,7 +82,7 @@ class ZmqSocket {
   void set(int option, std::int64_t value);
   void set(int option, std::span<const std::byte> bytes);
   /// What every socket of a link has. A tcp connection whose bytes arrive
-  /// nowhere for `lease` is made anew.
+  /// nowhere for `lease` is made again.
   void set_link_options(Duration lease);
   /// Errors: Errc::io.
   void bind(const std::string& endpoint);
@@ -91,7 +90,8 @@ class ZmqSocket {
   void connect(const std::string& endpoint);
   [[nodiscard]] std::string last_endpoint() const;
 
-  /// To be watched for reading: it says that `is_readable` may have changed.
+  /// To be watched for reading: an event means that `is_readable` may have
+  /// changed.
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] bool is_readable() const;
 
@@ -105,13 +105,14 @@ class ZmqSocket {
 
   /// From now on a socket tells what becomes of this one's connections.
   [[nodiscard]] ZmqSocket monitor(int events);
-  /// Before that one is closed: ZeroMQ's own thread would wait for it.
+  /// To be called before the monitor is closed, or ZeroMQ's own thread waits
+  /// for the monitor.
   void stop_monitor();
   /// The next event of a monitor, if there is one.
   [[nodiscard]] std::optional<ZmqEvent> receive_event();
 
-  /// One whole message of several parts, of at most `most` of 255 bytes; empty
-  /// if there is none, or one that is larger.
+  /// One whole message of several parts: at most `most` parts of at most 255
+  /// bytes. Empty if there is no message, or if the message is larger.
   [[nodiscard]] std::optional<std::vector<std::string>> receive_parts(
       std::size_t most);
   void send_parts(const std::vector<std::string>& parts);

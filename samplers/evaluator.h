@@ -29,8 +29,8 @@ struct SegmentRow {
   double timestep = 0;
   Tensor latents;     ///< segment 0 only
   Boundary boundary;  ///< in: from the segment before; out: for the one after
-  /// Of an onion. Out, if it keeps skips: those that its mirror takes, which
-  /// the boundary then lacks. In, for such a mirror.
+  /// Of an onion cut. Output with `keeps_skips`: the skips for the segment's
+  /// mirror, which are left out of `boundary`. Input of the mirror.
   Boundary skips;
   bool keeps_skips = false;
   Tensor output;  ///< last segment only, as in EvaluateRow

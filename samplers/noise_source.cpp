@@ -48,7 +48,7 @@ void GeneratorStates::keep(std::uint64_t sample_index, std::size_t draw,
   }
 }
 
-/// A quarter at once, so that it is seldom asked for.
+/// Frees a quarter of the states at once, so that calls are rare.
 void GeneratorStates::make_room() {
   const std::size_t wanted = most_states_ - most_states_ / 4;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> by_use;

@@ -37,8 +37,8 @@ class PhiloxNoise final : public NoiseSource {
   std::uint64_t seed_;
 };
 
-/// States of one torch.Generator per sample, each before one of its draws. A
-/// state that is not held is reached again by drawing from an earlier one.
+/// States of torch.Generator, one generator per sample. A state stands before a
+/// draw. A missing state is reached again by drawing from an earlier state.
 ///
 /// At most `most_states` are held. Beyond that the samples that were used least
 /// recently keep the state before their next draw alone, which is all that a

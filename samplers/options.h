@@ -146,7 +146,8 @@ struct MethodOptions {
   std::shared_ptr<const GraphTable> graph = {};
 };
 
-/// What a user says of it. Unset: chosen for the job, or the method's default.
+/// The user's choices of MethodOptions. Unset: chosen for the job, or the
+/// method's default.
 struct MethodChoices {
   std::optional<MethodKind> kind;  ///< unset: auto
   std::string preset;              ///< "asyncdiff", "asyncdiff2"

@@ -53,8 +53,9 @@ bool is_second_try(const ScheduleOptions& o, int call) {
   return call == 1 && extra_calls(o) == 1;
 }
 
-/// Where a step's first call stands, in steps. An explicit list may be uneven:
-/// there it is in training steps, of which the clean sample is one further.
+/// Where a step's first call stands, in steps. An explicit list may be uneven,
+/// so the unit is then the training step, and the clean sample stands one
+/// training step further.
 double place_of(const Schedule& schedule, int call) {
   const ScheduleOptions& o = schedule.options();
   if (!o.timesteps.empty()) {

@@ -57,11 +57,12 @@ class Schedule {
   /// the diffusers class refuses.
   explicit Schedule(const ScheduleOptions& options);
 
-  /// The schedule whose table() this was, perhaps in another process: the same
-  /// bits, and nothing is computed anew. A stranger's table is safe: whatever
-  /// is accepted, steps end. Errors: Errc::corrupt_file with the place: options
-  /// that are not resolved or are refused, lists of other sizes, numbers out of
-  /// range, logarithms of other numbers.
+  /// The schedule that `table` came from, perhaps in another process. The bits
+  /// are the same, because no number is computed again. An untrusted table is
+  /// safe: steps end with every table that is accepted. Errors:
+  /// Errc::corrupt_file with the place: options that are not resolved or are
+  /// refused, lists of other sizes, numbers out of range, logarithms of other
+  /// numbers.
   [[nodiscard]] static Schedule from_table(ScheduleTable table);
   [[nodiscard]] const ScheduleTable& table() const noexcept { return table_; }
 
@@ -75,7 +76,7 @@ class Schedule {
     return static_cast<int>(table_.timesteps.size());
   }
   [[nodiscard]] int num_steps() const noexcept;
-  /// What the network is told at a call.
+  /// The timestep that the network gets at a call.
   [[nodiscard]] double timestep(int call) const;
   [[nodiscard]] std::span<const double> timesteps() const noexcept {
     return table_.timesteps;

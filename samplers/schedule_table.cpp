@@ -104,7 +104,7 @@ void check_calls(const ScheduleOptions& o, std::size_t calls) {
                            : extra == nullptr
                                ? steps
                                : steps + static_cast<std::size_t>(extra(o));
-  // The extra ones have their places.
+  // Extra calls have fixed places.
   if (calls == 0 || calls > most || (twice && calls % 2 == 0) ||
       (extra != nullptr && calls != most)) {
     refuse("timesteps: got " + std::to_string(calls) + " entries for " +

@@ -61,8 +61,8 @@ inline constexpr std::string_view kMultistepKeys =
     "solver_order solver_type lower_order_final final_sigmas_type "
     "use_flow_sigmas flow_shift use_dynamic_shifting time_shift_type";
 
-/// All that the house knows of one solver; its row stands at the end of its own
-/// file. To add one: see README.md.
+/// All facts about one solver; the row stands at the end of the solver's file.
+/// To add one: see README.md.
 struct SolverRow {
   /// In recipes and cuts: never changed.
   std::string_view name;
@@ -71,10 +71,10 @@ struct SolverRow {
   std::span<const SolverSpelling> spellings;
   /// The keys of scheduler_config.json that its diffusers class has, and eta,
   /// which is an argument there. Each entry is a list of words. Other keys of a
-  /// file are ignored, other flags refused. Four of them decide how it
-  /// computes: clip_sample (clean samples are clipped), final_sigmas_type
-  /// (without it the last σ is 0), lambda_min_clipped (training steps below it
-  /// are left out) and set_alpha_to_one (the last ᾱ).
+  /// file are ignored, other flags refused. Four keys change the arithmetic:
+  /// clip_sample (clean samples are clipped), final_sigmas_type (without it the
+  /// last σ is 0), lambda_min_clipped (training steps below it are left out)
+  /// and set_alpha_to_one (the last ᾱ).
   std::array<std::string_view, 6> keys;
 
   Levels levels = Levels::sigmas;

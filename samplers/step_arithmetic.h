@@ -39,8 +39,8 @@ struct StepInput {
   [[nodiscard]] NoiseLevel here() const { return schedule.level(from); }
   [[nodiscard]] NoiseLevel there() const { return schedule.arrival(to); }
   /// Unit noise of this step, shaped like the latents; scratch. Empty where the
-  /// schedule draws none. Made on the host whatever the device, so that its
-  /// bits are the same everywhere.
+  /// schedule draws none. Always drawn on the host, so that every device gets
+  /// the same bits.
   [[nodiscard]] Tensor draw() const;
 };
 
@@ -74,8 +74,8 @@ struct LinearForm {
 [[nodiscard]] Tensor read_clean(ExecContext& ctx, Memory memory,
                                 const Schedule& schedule, int call,
                                 const Tensor& latents, const Tensor& output);
-/// How much of the latents the clean sample contains: its form's
-/// factor, 0 where only the sign is told. For carry coefficients.
+/// How much of the latents the clean sample contains: its form's factor, 0
+/// where only the sign is known. For carry coefficients.
 [[nodiscard]] double clean_slope(const Schedule& schedule, int call);
 
 /// A state with such a sum for its latents, without a history.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What `troupe bench --method picard` gives over eight classes of the demo model
-# and 20, 50 and 100 steps: evaluations, rounds, error. None of it depends on
-# how fast the machine is or what else it does. Further words go to
-# `troupe bench` (other settings, another sampler).
+# What `troupe bench --method picard` gives over eight classes of the demo model and 20,
+# 50 and 100 steps: evaluations, rounds, error. The numbers depend neither on the
+# machine's speed nor on its load. Further words go to `troupe bench` (other settings,
+# another sampler).
 #   scripts/bench_picard.sh [SEED[,SEED…]] [FLAGS of troupe bench…]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Jobs over three hosts on this machine, by every method, a worker of each killed, frozen,
-# unplugged, slowed or told to leave at a random moment: are the bytes those of one process?
+# unplugged, slowed or asked to leave at a random moment: are the bytes those of one process?
 # Needs root; 77 where there can be no hosts.
 # usage: scripts/cluster_bytes.sh [TRIALS] [SEED]    (default 20, 1)
 set -euo pipefail

@@ -44,8 +44,9 @@ SCHEDULER = {
     "steps_offset": 0, "timestep_spacing": "leading", "trained_betas": None,
 }
 
-# What `troupe sample` takes where nobody says otherwise; diffusers ignores the file. At a guidance
-# of 1.5 boxes appear around the pictures of this small network, at 3 they turn into dark squares.
+# What `troupe sample` takes by default; diffusers ignores the file. At a guidance of
+# 1.5 boxes appear around the pictures of this small network, at 3 they turn into dark
+# squares.
 SAMPLING = {"guidance": 1.2, "steps": 50}
 
 

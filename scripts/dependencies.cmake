@@ -3,8 +3,8 @@
 
 find_package(Threads REQUIRED)
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-  # Debian's oneDNN runs on GCC's OpenMP: that one must be told to use one
-  # thread, not Clang's.
+  # Debian's oneDNN runs on GCC's OpenMP: Troupe must limit the threads of GCC's
+  # runtime, not of Clang's.
   foreach(part include libgomp.so)
     execute_process(COMMAND g++ -print-file-name=${part}
       OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE

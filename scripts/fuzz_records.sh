@@ -12,7 +12,7 @@ fuzz_limit "${1:-1000000}"
 scripts/build.sh asan fuzz_records
 corpus=build/fuzz/records
 mkdir -p "$corpus"
-# It begins with the records that its mutator makes. Choosing inputs by entropy and
+# The first corpus is made by the mutator of the fuzzer. Choosing inputs by entropy and
 # long stacks of allocations take a fifth of the time, and find no more here.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}:malloc_context_size=3
 build/asan/tests/actors/fuzz_records "$limit" -max_len=16384 -entropic=0 \

@@ -47,7 +47,7 @@ lock() {
   flock -w 60 9 || die "another call has been busy for a minute"
 }
 
-# From the folder: `ip netns list` complains of one that is half made.
+# From the folder: `ip netns list` complains about half-made namespaces.
 namespaces() {
   local path
   for path in "/run/netns/$prefix"-*; do

@@ -29,8 +29,8 @@ rm -rf "$packages.log" "$packages/_CPack_Packages"
 ls -sh "$packages"
 [[ $# == 0 ]] || exit 0
 
-# The bare Debian lies in memory, in a mount namespace: it ends with its processes, and
-# those with this script, even if it is killed.
+# The bare Debian lies in memory, in a mount namespace that ends with its processes. The
+# processes end with this script, even if the script is killed.
 setpriv --pdeathsig KILL unshare --pid --mount --uts --fork --kill-child --mount-proc \
   scripts/try_packages.sh "$packages" "build/$preset/troupe" </dev/null &
 attempt=$!

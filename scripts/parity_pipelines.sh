@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Compares whole runs, from prompts to pictures, with the pipelines of diffusers:
-# tiny ones with random weights, drawn anew each time. Prints the worst error of
-# each kind.
+# Compares whole runs, from prompts to pictures, with the pipelines of diffusers: tiny
+# ones with random weights, drawn again each time. Prints the worst error of each kind.
 #   scripts/parity_pipelines.sh              what Troupe has
 #   scripts/parity_pipelines.sh --seed 7     the same draw again
 #   scripts/parity_pipelines.sh --golden tests/golden

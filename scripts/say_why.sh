@@ -1,4 +1,4 @@
-# Sourced by the other scripts, so that none of them ends without a word.
+# Sourced by the other scripts, so that a failing script says why.
 
 # die MESSAGE…: a mistake of the caller's, or something that is missing.
 die() {

@@ -3,8 +3,9 @@
 # compares every sample with a plain loop. Stops at the first error, with its seed.
 # usage: scripts/simulate.sh [--links] [SCHEDULES] [FIRST_SEED] [LEAST]
 #   (default: 5000, from 0)
-# --links: processes reach each other over links, which have faults of their own.
-# LEAST: fails where a kind of fault was met less often than that, in all of them together.
+# --links: processes communicate over simulated links, and links have faults, too.
+# LEAST: fails where a kind of fault was met less often than that, in all of them
+# together.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh

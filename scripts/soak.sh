@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A company under faults for a long time: workers are killed, frozen and told to leave at
-# random. Memory, descriptors and threads of the processes that live through it must not
-# grow, and the pictures must be those of an undisturbed process. Clean-up is complete,
-# also after Ctrl-C.
+# A company under faults for a long time: workers are killed, frozen and asked to leave
+# at random. Memory, descriptors and threads of the processes that live through it must
+# not grow, and the pictures must be those of an undisturbed process. Clean-up is
+# complete, also after Ctrl-C.
 #   scripts/soak.sh [--minutes N] [--seed N] [--self-test]    (default: 1 minute)
 # The seed is printed. --self-test: does it find processes that grow, and other pictures?
 # SOAK_PRESET names a build (release).

@@ -115,7 +115,7 @@ class Training:
     def __init__(self, cfg: DemoConfig, device: str, use_muon: bool):
         self.cfg = cfg
         self.model = DemoDiT(cfg).to(device).use_low_precision(True)
-        # All gradients are views of one buffer, so that processes can sum them in one exchange.
+        # All gradients are views of one buffer, so one exchange sums the gradients of all processes.
         parameters = list(self.model.parameters())
         self.gradient = torch.zeros(sum(p.numel() for p in parameters), device=device)
         at = 0
@@ -127,7 +127,7 @@ class Training:
         self.step = 0
         self.images = 0
         self.coarse = False
-        self.averaged = 0  # steps since the average was last begun anew
+        self.averaged = 0  # steps since the average was last restarted
 
     def update_average(self) -> None:
         """Short memory at first, longer the longer training has gone on."""

@@ -8,7 +8,7 @@ source scripts/say_why.sh
 packages=$1 troupe=$2
 root=/mnt/root
 
-# Runs a command in the bare Debian; what it says is shown if it fails.
+# Runs a command in the bare Debian; the output is shown after a failure.
 inside() {
   chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 HOME=/root \
     DEBIAN_FRONTEND=noninteractive "$@"

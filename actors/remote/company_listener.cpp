@@ -134,8 +134,8 @@ std::uint64_t CompanyListener::bytes_relayed() const {
 
 // ---- who comes and goes
 
-void CompanyListener::on_knock(net::PeerId peer,
-                               const net::Greeting& greeting) {
+void CompanyListener::on_greeting(net::PeerId peer,
+                                  const net::Greeting& greeting) {
   if (spec_.desk != nullptr && spec_.desk->knock(*hub_, peer, greeting)) {
     return;
   }

@@ -84,7 +84,7 @@ class CompanyListener final : private net::LinkHandler {
   [[nodiscard]] std::uint64_t bytes_relayed() const;
 
  private:
-  void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_greeting(net::PeerId peer, const net::Greeting& greeting) override;
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
   void on_record(net::PeerId peer, std::span<const std::byte> record) override;
   void on_room(net::PeerId peer) override;

@@ -146,7 +146,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   [[nodiscard]] bool is_over() const;
 
  private:
-  void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_greeting(net::PeerId peer, const net::Greeting& greeting) override;
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
   void on_record(net::PeerId peer, std::span<const std::byte> record) override;
   void on_room(net::PeerId peer) override;

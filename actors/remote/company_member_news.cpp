@@ -19,7 +19,8 @@ bool CompanyMember::is_coordinator(net::PeerId peer) const {
   return peer == peer_;
 }
 
-void CompanyMember::on_knock(net::PeerId peer, const net::Greeting& greeting) {
+void CompanyMember::on_greeting(net::PeerId peer,
+                                const net::Greeting& greeting) {
   channel_->knock(*hub_, peer, greeting);
 }
 

@@ -177,7 +177,8 @@ void EncodingDesk::hear(net::PeerId peer, Process& process, News news) {
 
 // ---- what the links bring
 
-void EncodingDesk::on_knock(net::PeerId peer, const net::Greeting& greeting) {
+void EncodingDesk::on_greeting(net::PeerId peer,
+                               const net::Greeting& greeting) {
   if (spec_.desk != nullptr && spec_.desk->knock(*hub_, peer, greeting)) {
     return;
   }

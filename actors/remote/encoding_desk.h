@@ -81,7 +81,7 @@ class EncodingDesk final : private net::LinkHandler {
   };
   using Processes = std::map<net::PeerId, Process>;
 
-  void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_greeting(net::PeerId peer, const net::Greeting& greeting) override;
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
   void on_record(net::PeerId peer, std::span<const std::byte> record) override;
   void on_room(net::PeerId peer) override;

@@ -78,7 +78,8 @@ std::optional<ClientAnswer> JobClient::ask(const ClientQuestion& question,
   return answer;
 }
 
-void JobClient::on_knock(net::PeerId peer, const net::Greeting& /*greeting*/) {
+void JobClient::on_greeting(net::PeerId peer,
+                            const net::Greeting& /*greeting*/) {
   hub_->refuse(peer, "this process lets nobody in");
 }
 

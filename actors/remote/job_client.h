@@ -48,7 +48,7 @@ class JobClient final : private net::LinkHandler {
                                                 std::stop_token stop);
 
  private:
-  void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_greeting(net::PeerId peer, const net::Greeting& greeting) override;
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
   void on_record(net::PeerId peer, std::span<const std::byte> record) override;
   void on_room(net::PeerId /*peer*/) override {}

@@ -69,8 +69,8 @@ std::string_view hint_for_reading(int reason) {
               what == "read" ? hint_for_reading(reason) : hint_for(reason));
 }
 
-// What a chain of links names though nothing is there. `stat` has followed it
-// to its end: it has one.
+// The end of a chain of links to a missing file. `stat` has followed the chain,
+// so it is finite.
 fs::path end_of_links(fs::path path) {
   std::error_code error;
   for (fs::path next = fs::read_symlink(path, error); !error;
@@ -80,7 +80,7 @@ fs::path end_of_links(fs::path path) {
   return path;
 }
 
-// Where a rename must land: `path`, or what it links to.
+// The target of a rename: `path`, or the target of the link `path`.
 fs::path target_of(const fs::path& path) {
   struct stat status {};
   if (path.empty()) {
@@ -153,7 +153,7 @@ class Descriptor {
   int value_;
 };
 
-// The same, but EEXIST if something is there.
+// As rename, but EEXIST if the target exists.
 int rename_to_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
                   RENAME_NOREPLACE) == 0) {
@@ -322,8 +322,8 @@ void write_file(const fs::path& path, std::span<const std::byte> bytes,
 }
 
 void check_writable(const fs::path& path) {
-  // A rename would replace a protected file all the same; its owner did not
-  // mean that.
+  // A rename would replace even a protected file, against the intention of its
+  // owner.
   const fs::path target = target_of(path);
   if (::access(target.c_str(), F_OK) == 0 &&
       ::access(target.c_str(), W_OK) != 0) {

@@ -13,7 +13,7 @@ namespace troupe {
 enum class IfThere : std::uint8_t { replace, refuse };
 
 /// Tells one state of one file from every other: another file has another
-/// stamp, and so has the same file after it was written to.
+/// stamp, and a write to a file changes the file's stamp.
 struct FileStamp {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;

@@ -22,8 +22,8 @@ struct DeviceOptions {
   bool tf32 = false;
 };
 
-/// A point in a device's queue (`DeviceBackend::mark`). It has passed when
-/// everything queued before it is done. It may outlive its backend.
+/// A point in a device's queue (`DeviceBackend::mark`). The point has passed
+/// when all work queued before it is done. An event may outlive its backend.
 /// Errors: as DeviceBackend; Errc::internal on the thread that records work of
 /// the queue. Thread: any, one at a time.
 class DeviceEvent {
@@ -31,7 +31,7 @@ class DeviceEvent {
   virtual ~DeviceEvent() = default;
   /// Does not wait.
   virtual bool has_passed() = 0;
-  /// Returns when it has passed. Does not wait for what is queued behind it.
+  /// Returns when the point has passed. Does not wait for later work.
   virtual void wait() = 0;
 };
 
@@ -63,10 +63,10 @@ class DeviceBackend {
 
   /// Queues a copy of `from`, a tensor of this device, into pinned memory of
   /// the host, and returns the copy without waiting. The copy is complete when
-  /// a `mark` taken afterwards has passed; nobody may touch it before that. It
-  /// may outlive the backend. It may be released at any time and on any thread;
-  /// once the backend is gone, not on a thread that records. `from` may be
-  /// released like an operand of any other queued work. Refused
+  /// a `mark` taken afterwards has passed; the copy must not be touched before.
+  /// It may outlive the backend. It may be released at any time and on any
+  /// thread; once the backend is gone, not on a thread that records. `from` may
+  /// be released like an operand of any other queued work. Refused
   /// (Errc::internal) while work is recorded.
   [[nodiscard]] virtual Tensor read_back(const Tensor& from) = 0;
 
@@ -74,7 +74,7 @@ class DeviceBackend {
   /// work is recorded.
   [[nodiscard]] virtual std::unique_ptr<DeviceEvent> mark() = 0;
 
-  /// Returns when everything queued so far is done.
+  /// Returns when all work queued so far is done.
   virtual void synchronize() = 0;
 
   /// Queues what `fn` queues. The first call with a key runs `fn`, the second

@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-/// Port: where files become durable. Each step of AtomicFile is a call of its
-/// own here, so that many files can share one sync of their folder.
+/// Port: where files become durable. AtomicFile's steps are separate calls
+/// here, so that many files can share one sync of their folder.
 /// Thread: any, several at once. A File: one at a time.
 class Disk {
  public:

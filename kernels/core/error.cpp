@@ -74,7 +74,7 @@ constexpr std::array kExitCodes = {
              "command with --exists skip goes on"},
     ExitCode{4, "the cluster or a peer does not answer",
              "try again when it is reachable"},
-    ExitCode{5, "verify found other bytes", "make the file anew"},
+    ExitCode{5, "verify found other bytes", "make the file again"},
     ExitCode{6, "a file is corrupt: it breaks the rules of its format",
              "get or make the file again"},
     ExitCode{7, "some images failed or were cancelled, the rest is complete",

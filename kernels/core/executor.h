@@ -70,7 +70,7 @@ class ManualExecutor final : public Executor {
   /// Runs the oldest job; if there is none, the oldest job with a condition if
   /// that holds. Returns whether a job ran.
   bool run_one();
-  /// Runs jobs, including those they post, until none can run.
+  /// Runs jobs, including newly posted jobs, until no job can run.
   void run_all();
 
  private:

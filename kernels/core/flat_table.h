@@ -104,8 +104,8 @@ class FlatTable {
     return value;
   }
   void erase(Key key) { (void)take(key); }
-  /// Takes out the entries for which `is_unwanted(key, value)`. It is asked
-  /// once for each, in their order.
+  /// Takes out the entries for which `is_unwanted(key, value)`. The predicate
+  /// is called once per entry, in the order of the keys.
   template <typename Predicate>
   void erase_if(const Predicate& is_unwanted) {
     std::erase_if(entries_, [&](const Entry& entry) {

@@ -7,9 +7,9 @@
 #include <limits>
 
 /// Logarithm, sine and cosine in double and the exponential in float, made of
-/// IEEE additions, multiplications and divisions in a fixed order. So their
-/// bits are the same on every machine; those of a C library are not. Errors are
-/// a few units in the last place.
+/// IEEE additions, multiplications and divisions in a fixed order. So every
+/// machine computes the same bits; the functions of C libraries differ. Errors
+/// are a few units in the last place.
 namespace troupe::detail {
 
 struct SinCos {

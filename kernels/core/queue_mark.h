@@ -8,15 +8,14 @@
 
 namespace troupe {
 
-/// A point in a context's queue (`ExecContext::mark`). It has passed when
-/// everything queued before it is done, whatever was queued after it. So the
-/// host can read the results of one piece of work while the device does the
-/// next.
+/// A point in a context's queue (`ExecContext::mark`). The mark has passed when
+/// all work queued before it is done; later work does not count. So the host
+/// can read the results of one piece of work while the device does the next.
 ///
-/// It holds the tensors that were given to `ExecContext::keep`, and releases
-/// them once `has_passed` or `wait` finds that it has passed. The destructor
-/// waits for that, because the queue may still read them. It may outlive its
-/// context.
+/// The mark holds the tensors that were given to `ExecContext::keep`, and
+/// releases the tensors once `has_passed` or `wait` finds that the mark has
+/// passed. The destructor waits for the mark, because the queue may still read
+/// the tensors. A mark may outlive its context.
 /// Thread: any, one at a time; not the one that records the queue's work.
 class QueueMark {
  public:

@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-/// What SplitMix64 adds to its state before each output.
+/// The increment of the state of SplitMix64 before each output.
 inline constexpr std::uint64_t kSplitMixStep = 0x9e3779b97f4a7c15U;
 
 /// The output function of SplitMix64 (Steele, Lea and Flood 2014, OOPSLA). It

@@ -70,11 +70,11 @@ constexpr CgroupNames kVersion1 = {
 // A limit of version 1 that nobody set: the largest number of whole pages.
 constexpr std::uint64_t kUnset = std::uint64_t{1} << 62U;
 
-// What runs were charged beside what they ask for: 2.5 to 7.3 MiB with one to
-// sixteen workers (stacks, the allocator's arenas, generated code, page
-// tables), by memory.max_usage_in_bytes less the forecast and what was charged
-// when it was made. The pages of the program and its libraries are not in it:
-// the system drops and reads them again.
+// Memory that runs were charged beyond their forecast: 2.5 to 7.3 MiB with one
+// to sixteen workers (stacks, the allocator's arenas, generated code, page
+// tables). Measured as memory.max_usage_in_bytes less the forecast and less the
+// charge at the time of the forecast. Pages of the program and its libraries do
+// not count: the system drops and reads them again.
 constexpr std::uint64_t kOwnCharge = std::uint64_t{15} << 19U;
 
 void add_limit(const fs::path& group, const CgroupNames& names,

@@ -21,8 +21,8 @@ struct MemoryLimit {
   /// Used by all processes under this limit, without what the system can
   /// reclaim.
   std::uint64_t used_bytes = 0;
-  /// Kept back from what is left: what the program itself takes, whatever it
-  /// computes (code, stacks, the allocator's arenas, page tables).
+  /// Kept back for the program itself (code, stacks, the allocator's arenas,
+  /// page tables); the same for every job.
   std::uint64_t own_bytes = 0;
 
   [[nodiscard]] std::uint64_t available_bytes() const noexcept;
@@ -34,7 +34,7 @@ struct MemoryLimit {
 
 struct MemoryInfo {
   std::uint64_t physical_bytes = 0;
-  /// What this process may still take for its data.
+  /// Bytes that this process may still allocate for data.
   std::uint64_t available_bytes = 0;
   /// The machine's memory, then every control group (a container, a Slurm job)
   /// and the address space (`ulimit -v`), where they have a limit.
@@ -77,8 +77,8 @@ struct CoreInfo {
 /// The processor's name as its vendor writes it, or "unknown".
 [[nodiscard]] std::string cpu_model(const std::filesystem::path& root = "/");
 
-/// Whether Troupe runs here: x86-64 with AVX2 and FMA. Uses neither, so it may
-/// be asked before anything else.
+/// Whether Troupe runs here: x86-64 with AVX2 and FMA. The function uses
+/// neither extension, so a program may call it first.
 [[nodiscard]] bool cpu_is_supported() noexcept;
 
 /// The extensions that matter to us, of "avx2 fma avx512f avx512_bf16

@@ -73,7 +73,7 @@ std::optional<T> number_in(std::string_view text) {
   return value;
 }
 
-/// What the system says of a process while it has one of that number.
+/// The state of a process, as the system reports it.
 struct ProcessState {
   char state = '?';
   std::uint64_t start = 0;  ///< 0: it does not say

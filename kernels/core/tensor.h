@@ -112,7 +112,7 @@ class Tensor {
     return bytes_;
   }
 
-  /// The same elements under another shape with as many of them.
+  /// The elements under another shape of equal size. Shares elements.
   [[nodiscard]] Tensor reshape(const Shape& shape) const;
   /// Items [begin, end) of the outermost axis. Shares elements.
   [[nodiscard]] Tensor slice(std::int64_t begin, std::int64_t end) const;

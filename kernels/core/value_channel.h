@@ -13,9 +13,9 @@
 
 namespace troupe {
 
-/// The name of a value within a job. A name is never used for another value:
-/// a sample that begins anew counts its run up, and within a run a slot is
-/// written once.
+/// The name of a value within a job. A name is never used for another value: a
+/// sample that restarts counts its run up, and within a run a slot is written
+/// once.
 struct ValueName {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
@@ -24,8 +24,8 @@ struct ValueName {
   friend auto operator<=>(const ValueName&, const ValueName&) = default;
 };
 
-/// A value as it travels: tensors on the host, each with the name that its
-/// owner gives it.
+/// A value on its way between processes: host tensors with the names that the
+/// value's owner chose.
 using Parcel = std::vector<NamedTensor>;
 
 /// Port: how an immutable value gets from one process to another. Processes of

@@ -10,7 +10,7 @@
 /// chapter 18.
 ///
 /// An element of a product is the sum over ascending k, in whatever block it is
-/// computed. So its bits depend on its row and its column alone.
+/// computed. So an element's bits depend on the row and the column alone.
 namespace troupe::kernels::cpu {
 
 /// True when the CPU has the unit, the system lets us use it and the library is

@@ -18,8 +18,8 @@ constexpr std::int64_t kPiecesPerThread = 4;
 constexpr std::int64_t kRowsPerGather = 512;
 
 /// Copies rows of one head out of a wide matrix, filled up with zeros to
-/// `depth` columns. The library's fast products want dense operands; copied by
-/// the thread that multiplies, they are in its cache.
+/// `depth` columns. The library's fast products want dense operands. The thread
+/// that multiplies also copies, so the operands are in its cache.
 void gather_head(const HeadsView& view, std::int64_t item, std::int64_t column,
                  std::int64_t begin, std::int64_t count, std::int64_t head_dim,
                  std::int64_t depth, std::byte* to) {

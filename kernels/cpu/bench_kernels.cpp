@@ -85,8 +85,8 @@ double library_rate(std::int64_t size, DType dtype, int threads) {
   return rate;
 }
 
-/// The best over the large products. 512³ is printed beside them but is not
-/// one: its operands stay in a core's L2, those of no layer here do.
+/// The best over the large products. 512³ is printed, too, but does not count:
+/// its operands stay in a core's L2, unlike the operands of real layers.
 double library_rate(DType dtype, int threads) {
   (void)library_rate(512, dtype, threads);
   return std::max(library_rate(1024, dtype, threads),

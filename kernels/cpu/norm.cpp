@@ -10,7 +10,7 @@ namespace {
 
 // Rows of one piece of work: some microseconds at common widths.
 constexpr std::int64_t kPieceRows = 16;
-// Pixels whose moments are summed before they join the others: the order of a
+// Pixels of one partial sum of moments. The number is fixed, so the order of a
 // group's sum follows from the image size alone.
 constexpr std::int64_t kBlockPixels = 256;
 

@@ -11,8 +11,8 @@
 
 namespace troupe::kernels::cpu {
 
-/// x (f32, bf16 or f16) in `dtype` (f32 or bf16); x itself if it has it
-/// already.
+/// x (f32, bf16 or f16) converted to `dtype` (f32 or bf16); x itself if x has
+/// the dtype.
 [[nodiscard]] Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype);
 /// A copy of `bias` in f32; empty if `bias` is.
 [[nodiscard]] Tensor f32_copy(ExecContext& ctx, const Tensor& bias);
@@ -67,8 +67,8 @@ class PackedMatrix {
 [[nodiscard]] MatmulShape product_shape(const PackedMatrix& matrix,
                                         std::int64_t rows, std::int64_t panel);
 
-/// The compiled products for blocks of `rows` rows: one for the last panel,
-/// which may be narrower, and one for all others.
+/// The compiled products for blocks of `rows` rows: one product for full
+/// panels, and one for the last panel, which may be narrower.
 class BlockProduct {
  public:
   BlockProduct(ExecContext& ctx, const PackedMatrix& matrix, std::int64_t rows);

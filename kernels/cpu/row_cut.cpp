@@ -15,7 +15,7 @@ namespace {
 // many rows.
 constexpr std::int64_t kOffset = 13;
 
-/// Numbers that are always the same.
+/// Fixed pseudo-random numbers.
 Tensor drawn(ExecContext& ctx, const Shape& shape, DType dtype,
              std::uint64_t seed) {
   Tensor values(shape, DType::f32);

@@ -88,7 +88,7 @@ void exp_masked_rows(float* x, std::int64_t rows, std::int64_t columns,
                      float* sums);
 
 /// out = x / divisors[row]. x: dense rows; out: rows `out_stride` elements
-/// apart; it may be x itself.
+/// apart; out may be x.
 void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,
                  const float* divisors, Target out, std::int64_t out_stride);
 

@@ -24,7 +24,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// How a product is cut. None of it changes a bit.
+/// How a product is cut. The cut does not change bits.
 struct Cut {
   std::int64_t items;
   std::int64_t rows;  // per item

@@ -116,7 +116,7 @@ struct Softmax {
       }
       sum = add(sum, sum_of(units[slot].values));
       if constexpr (!Share::kHeld) {
-        // Each thread reads back what it wrote itself.
+        // Each thread reads only its own values back.
         store_row<access>(units[0], to + first, count);
       }
     });

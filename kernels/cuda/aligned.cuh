@@ -31,8 +31,8 @@ namespace troupe::kernels::cuda {
   return copied;
 }
 
-/// An aligned place to write a result to: the tensor that was asked for, or one
-/// in the workspace that `finish` copies to it.
+/// An aligned place to write a result to: the caller's tensor if it is aligned,
+/// otherwise a tensor in the workspace that `finish` copies to the caller's.
 class AlignedOutput {
  public:
   AlignedOutput(ExecContext& ctx, Tensor& asked, std::size_t alignment)

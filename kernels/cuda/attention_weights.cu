@@ -35,7 +35,7 @@ TROUPE_DEVICE float joined(Lane& lane, float value, float* shared, Join join) {
   return value;
 }
 
-/// How a row's logits are read: as they are, all of them.
+/// How a row's logits are read: unchanged, with all keys.
 struct Plain {
   static constexpr bool kHides = false;
 

@@ -185,7 +185,8 @@ cudaGraphExec_t Backend::record(const std::function<void()>& fn) {
   if (!forgotten_.empty()) {
     synchronize();
   }
-  // Until the work is launched: what it let go of is still used by it.
+  // Until the work is launched: memory that fn released is still in use by the
+  // recorded work.
   Stream::Recording on_stream(*stream_);
   {
     const WhileTrue recording_now(is_recording_);

@@ -17,8 +17,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// A GPU as one ExecContext uses it: a stream, library handles, recorded
-/// graphs, and the state that operations keep.
+/// The GPU side of one ExecContext: a stream, library handles, recorded graphs,
+/// and the state that operations keep.
 class Backend final : public DeviceBackend {
  public:
   /// Errors: Errc::unsupported when a library is missing; Errc::device_lost.
@@ -54,8 +54,8 @@ class Backend final : public DeviceBackend {
 
   /// State that an operation keeps between calls (handles, chosen algorithms,
   /// plans), made on first use as State(*this). States are destroyed in no
-  /// particular order: one that uses another in its destructor must hold it by
-  /// `shared_state`.
+  /// particular order: a state whose destructor uses a second state must hold
+  /// the second by `shared_state`.
   template <typename State>
   [[nodiscard]] State& state() {
     return *static_cast<State*>(slot_of<State>().get());
@@ -79,7 +79,8 @@ class Backend final : public DeviceBackend {
     bool has_run = false;
     cudaGraphExec_t graph = nullptr;  ///< null: not recorded yet
   };
-  /// Records what fn queues, launches it once and returns it.
+  /// Records the work that fn queues, launches the recording once and returns
+  /// the graph.
   [[nodiscard]] cudaGraphExec_t record(const std::function<void()>& fn);
   void destroy_forgotten() noexcept;
 

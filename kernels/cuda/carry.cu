@@ -70,7 +70,8 @@ struct DecidedCarry {
   }
 };
 
-/// What one block compares, decides and adds by itself: latents.
+/// Up to so many elements (latents of usual sizes) one block compares, decides
+/// and adds alone.
 constexpr std::int64_t kSmallElements = 16384;
 
 template <int N>

@@ -67,8 +67,8 @@ class DnnDescriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-/// The device that plans are made for: that of a handle, or one that is only
-/// described (without a GPU plans can be made, but not run).
+/// The device that plans are made for: a handle's device, or a mere description
+/// (without a GPU, plans can be made but not run).
 struct DnnTarget {
   const Dnn& dnn;
   cudnnHandle_t handle = nullptr;
@@ -90,7 +90,7 @@ struct DnnTensor {
   Kind kind = Kind::memory;
 };
 
-/// Operations that run as one. Errors (all): Errc::unsupported.
+/// Several operations in one plan. Errors (all): Errc::unsupported.
 class DnnGraph {
  public:
   explicit DnnGraph(const DnnTarget& target) : target_(target) {}

@@ -96,7 +96,8 @@ std::vector<DnnDescriptor> DnnPlan::propose(cudnnBackendHeurMode_t mode) const {
             .get());
   }
   if (count > 0) {
-    // Fewer come back than were announced: those that cannot work are left out.
+    // The library returns fewer plans than announced: plans that cannot work
+    // are left out.
     count =
         heuristics.read(CUDNN_ATTR_ENGINEHEUR_RESULTS,
                         CUDNN_TYPE_BACKEND_DESCRIPTOR, count, filled.data());

@@ -72,8 +72,8 @@ DnnGraph conv_graph(const DnnTarget& target, const ConvProblem& problem,
     return graph;
   }
   // Between types the library (9.19) takes "convolution, bias" for one of its
-  // fixed patterns, which want equal types, and refuses; with one more step it
-  // compiles the graph as it is.
+  // fixed patterns, which want equal types, and refuses. With a conversion
+  // behind the bias, the library compiles the graph as written.
   graph.add(sums, bias, biased);
   graph.convert(biased, out);
   return graph;

@@ -105,8 +105,9 @@ struct GroupMoments {
           }
         }
       };
-      // The next ones are on their way while these are summed: nvcc 13 waits
-      // for each load of a batch that is summed as soon as it is there.
+      // The next batch of pixels loads while the current batch is summed. If a
+      // batch were summed right after its loads, the code of nvcc 13 would wait
+      // for each load.
       fetch();
       while (pixel < pixels) {
         Unit<T, kUnit> now[kAhead];

@@ -7,8 +7,8 @@ namespace troupe::kernels::cuda {
 namespace {
 
 /// How planes [C, P] are cut into tiles of channels × pixels that fit shared
-/// memory. With up to 32 channels a tile has all of them, so that its rows
-/// [P, C] are one run in memory.
+/// memory. With up to 32 channels a tile has all channels, so that its rows [P,
+/// C] are contiguous.
 struct Tiles {
   static constexpr int kMostElements = 1024;
 

@@ -290,7 +290,7 @@ void Products::run(const Problem& problem, const ProductBatch& batch,
   if (known == plan.arrangements.end()) {
     Arrangement arrangement = arrange(problem, plan, batch);
     if (backend_.is_recording()) {
-      // Not checked: the same bits in another way.
+      // Not checked yet: this way gives the same bits without a check.
       return queue(problem, plan, arrangement, batch.rows, operands);
     }
     known = plan.arrangements.emplace(batch, std::move(arrangement)).first;

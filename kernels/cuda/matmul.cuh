@@ -87,8 +87,8 @@ class Products {
  private:
   using Layout = BlasHandle<cublasLtMatrixLayout_t>;
 
-  /// How a batch is handed to the library: as `calls` products one after
-  /// another, each with these layouts.
+  /// How a batch goes to the library: as `calls` products in sequence, all with
+  /// these layouts.
   struct Arrangement {
     Layout weight;
     Layout x;

@@ -1,8 +1,8 @@
 #include "kernels/check.h"
 #include "kernels/cuda/devices.h"
 
-// A build without CUDA: the same functions, which say so. The list of the
-// operations is ops.h: here each declaration there becomes a definition.
+// A build without CUDA: the functions of ops.h throw. The macro turns every
+// declaration of ops.h into a definition.
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define TROUPE_OP \
   { throw_no_backend(__func__, ctx.device()); }

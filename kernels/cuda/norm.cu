@@ -185,7 +185,7 @@ struct LayerNormModulate {
   }
 };
 
-/// Queues one of these ops; y is null where nothing is added.
+/// Queues the operation; y is null without an addition.
 template <typename Y>
 void queue_layer_norm(ExecContext& ctx, float* x, const Y* y,
                       const Modulated& modulated, std::int64_t rows, float eps,

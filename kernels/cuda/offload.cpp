@@ -73,7 +73,7 @@ class WeightPlaces {
     cudaEvent_t filled = nullptr;
   };
 
-  /// Number of the place that has `group`; their count if none has.
+  /// Index of the place with `group`; the number of places if there is none.
   [[nodiscard]] std::size_t place_of(const Tensor& group) const {
     std::size_t i = 0;
     while (i < places_.size() && places_[i].group.owner() != group.owner()) {

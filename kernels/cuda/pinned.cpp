@@ -37,7 +37,7 @@ PinnedPool::PinnedPool(std::shared_ptr<Stream> stream)
 PinnedPool::~PinnedPool() {
   const std::scoped_lock lock(set_up_mutex());
   const OnDevice on(stream_->device());
-  // Copies into memory that nobody waited for.
+  // Copies may still be under way.
   ignore(cudaStreamSynchronize(stream_->get()));
   for (const Buffer& buffer : buffers_) {
     ignore(cudaFreeHost(buffer.memory));

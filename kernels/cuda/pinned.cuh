@@ -46,7 +46,7 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
     std::size_t bytes = 0;
     bool is_free = true;
   };
-  /// A free buffer, marked as taken; null when there is none.
+  /// A free buffer, marked as taken; null without a free buffer.
   [[nodiscard]] Buffer* find_free(std::size_t bytes);
   [[nodiscard]] Buffer* add(std::size_t bytes);
   /// Waits for the stream, then unpins all free buffers.

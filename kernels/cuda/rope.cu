@@ -4,8 +4,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// What both kernels know of their operands. Tables [tokens, head_dim / 2] are
-/// null where nothing is rotated.
+/// The operands of both kernels. Tables [tokens, head_dim / 2] are null where
+/// nothing is rotated.
 template <typename T>
 struct Heads {
   T* x;  ///< column 0 of head 0 of token 0
@@ -157,7 +157,7 @@ struct RopeOfHeads {
   }
 };
 
-/// Any rows: one head each, or all heads of a token as one.
+/// Rows of any width: a row is one head, or all heads of a token.
 template <typename T, RowAccess access>
 struct RopeOfRows {
   static constexpr const char* kName = "rms_norm_rope";
@@ -281,7 +281,7 @@ void rms_norm_rope(ExecContext& ctx, const Tensor& weight,
                          static_cast<int>(num_heads),
                          static_cast<int>(head_dim),
                          eps};
-    // With one head both readings of the weight are the same.
+    // With one head, a weight per head is also a weight per token.
     queue_rope(backend, heads, tokens, weight.dim(0) != head_dim);
   });
 }

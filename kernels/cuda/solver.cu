@@ -4,8 +4,8 @@
 #include "kernels/cuda/each.cuh"
 #include "kernels/cuda/ops.h"
 
-// The arithmetic of solver steps and guidance. Each product and sum rounds by
-// itself, as on the CPU: the bits are the same there.
+// The arithmetic of solver steps and guidance. Each product and sum is rounded
+// separately, as on the CPU, so the bits are those of the CPU.
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -70,8 +70,8 @@ std::uint64_t pool_bytes(int device, cudaMemPoolAttr attribute) {
               "use fewer samples at once, a smaller model or --dtype bf16");
 }
 
-/// Lets a thread that records give memory back on another stream, which is not
-/// part of the recording: calls like that otherwise spoil it.
+/// Lets a recording thread release memory on another stream, outside the
+/// recording; without this, such a call spoils the recording.
 class OutsideOfRecordings {
  public:
   OutsideOfRecordings() noexcept {
@@ -150,8 +150,8 @@ OnDevice::OnDevice(int device) noexcept {
 }
 
 OnDevice::~OnDevice() {
-  // A thread that chose none is said to be on device 0: going there would set
-  // up a device that nobody asked for.
+  // CUDA reports device 0 for a thread without a device: a switch back would
+  // initialise device 0 without need.
   if (has_streams(before_)) {
     ignore(cudaSetDevice(before_));
   }

@@ -16,8 +16,8 @@ namespace troupe::kernels::cuda {
 /// Errc::internal.
 void check(cudaError_t status, std::string_view place);
 
-/// For calls whose failure cannot be thrown: clears it, so that the next check
-/// does not report it.
+/// For calls whose failure cannot be thrown: clears the error, so that the next
+/// check does not report it.
 void ignore(cudaError_t status) noexcept;
 
 /// Throws if the device is lost. For errors of libraries that have a CUDA
@@ -48,8 +48,8 @@ class OnDevice {
   int before_ = 0;
 };
 
-/// A CUDA stream. Work runs and memory is released in its order. It outlives
-/// its backend while memory of it is in use.
+/// A CUDA stream. Work runs and memory is released in the stream's order. A
+/// stream outlives its backend while stream memory is in use.
 class Stream {
  public:
   /// Makes the device the thread's current one.

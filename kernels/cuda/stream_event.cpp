@@ -24,7 +24,7 @@ StreamEvent::StreamEvent(std::shared_ptr<Stream> stream)
 
 StreamEvent::~StreamEvent() {
   const OnDevice on(stream_->device());
-  // One that has not happened yet is released when it has.
+  // CUDA releases a pending event once the event has happened.
   ignore(cudaEventDestroy(event_));
 }
 

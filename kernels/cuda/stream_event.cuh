@@ -24,7 +24,7 @@ class StreamEvent final : public DeviceEvent {
   void wait() override;
 
  private:
-  /// Where errors say that they happened: the device.
+  /// The place in errors: the device.
   [[nodiscard]] std::string where() const;
 
   std::shared_ptr<Stream> stream_;

@@ -12,14 +12,14 @@
 namespace troupe::models {
 
 /// Finds tokens that were typed in a text: from the left, the longest at each
-/// place. Those that look at the text as it is go first; the others look at
-/// what is left, normalised.
+/// place. Tokens for the raw text are found first; then the rest of the text is
+/// normalised and the other tokens are found.
 /// Source: tokenizers, tokenizer/added_vocabulary.rs. Thread: any.
 class AddedTokens {
  public:
-  /// A token that the model knows has its id; others get the next ones. Of
-  /// equal contents the last counts. Errors: Errc::corrupt_file at `place` for
-  /// too many or too long ones.
+  /// A token in the model's vocabulary has the id of the vocabulary; other
+  /// tokens get the next free ids. Of equal contents the last counts. Errors:
+  /// Errc::corrupt_file at `place` for too many or too long ones.
   AddedTokens(const std::vector<AddedToken>& tokens, const WordModel& model,
               std::string_view place);
 

@@ -20,7 +20,7 @@ struct BundledFile {
   std::string_view path;  ///< "clip/vocab.json"
   std::string_view text;
 };
-/// All of them, which are part of the program.
+/// All bundled files. The texts are compiled into the program.
 [[nodiscard]] std::span<const BundledFile> bundled_tokenizer_files();
 
 }  // namespace troupe::models

@@ -11,8 +11,8 @@ namespace troupe::models {
 /// The character map of SentencePiece ("nmt_nfkc" and its like), applied as the
 /// `tokenizers` library does: to a grapheme cluster shorter than 6 bytes as a
 /// whole, otherwise to each character. A cluster of which only the beginning is
-/// in the map becomes what the beginning becomes: the rest is lost. That is
-/// what the library does, and what models were given since.
+/// in the map becomes what the beginning becomes: the rest is lost. The
+/// `tokenizers` library loses the rest, too, so the ids agree.
 /// Source: spm_precompiled/src/lib.rs, tokenizers/src/normalizers/
 /// precompiled.rs, and darts-clone for the units of the trie.
 /// Thread: any.

@@ -54,7 +54,7 @@ struct LayerSpec {
 /// The names of all tensors, with `prefix` in front of all but the projection.
 struct ClipTextSpec {
   ClipTextSpec(const ClipTextConfig& config, std::string_view prefix);
-  /// In the order in which they are read.
+  /// All tensors in reading order.
   [[nodiscard]] std::vector<TensorSpec> all() const;
 
   TensorSpec tokens, positions, projection;

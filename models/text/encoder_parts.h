@@ -21,7 +21,7 @@
 namespace troupe::models {
 
 /// The nonlinearity that transformers calls `name`, which stands under `key`.
-/// Errors: Errc::unsupported for one that kernels lack.
+/// Errors: Errc::unsupported for an unknown nonlinearity.
 [[nodiscard]] kernels::Activation text_activation(const Json& json,
                                                   std::string_view key,
                                                   std::string_view name);
@@ -56,8 +56,8 @@ struct LinearTensors {
   std::vector<TensorSpec> biases;
 };
 
-/// Bytes of these tensors when they are packed: matrices in the compute type,
-/// embedding tables (named "embed…" or "shared") and vectors in f32.
+/// Bytes of the packed tensors: matrices in the compute type, embedding tables
+/// (named "embed…" or "shared") and vectors in f32.
 [[nodiscard]] std::uint64_t packed_bytes(std::span<const TensorSpec> specs,
                                          DType compute);
 /// Of these, the embedding tables.

@@ -64,7 +64,7 @@ PieceTable::Range PieceTable::narrowed(Range range, std::size_t depth,
   if (depth == 0) {
     return {first_bytes_[byte], first_bytes_[byte + 1U]};
   }
-  // A piece that ends here sorts before those that go on: as byte -1.
+  // A piece that ends here sorts before longer pieces: as byte -1.
   const auto byte_of = [&](std::uint32_t number) {
     const std::string_view piece = (*this)[number];
     return depth < piece.size() ? static_cast<unsigned char>(piece[depth]) : -1;

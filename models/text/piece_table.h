@@ -51,7 +51,7 @@ class PieceTable {
   }
 
  private:
-  /// Pieces that share their first bytes: a part of sorted_.
+  /// Pieces with a common prefix: a part of sorted_.
   struct Range {
     std::size_t begin;
     std::size_t end;

@@ -53,9 +53,9 @@ struct PromptPipeline {
   /// Null: a missing negative prompt is an empty text.
   Condition (*no_negative)(const Condition& like) = nullptr;
   /// Whether a prompt may be taken from an earlier layer of the encoders
-  /// (`clip_skip` of diffusers). It is never so of a negative prompt.
+  /// (`clip_skip` of diffusers). Negative prompts always use the last layer.
   bool takes_clip_skip = false;
-  /// What `cleaned` does to a prompt that it changes.
+  /// A note for the user when `cleaned` changes a prompt.
   std::string_view note;
   /// The sizes that it samples at, for a network that was trained with latents
   /// of this side; pictures of other sizes are scaled and cut. None, or null:

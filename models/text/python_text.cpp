@@ -79,8 +79,8 @@ bool is_case_ignorable(char32_t code) {
   return std::ranges::find(kWithinWords, code) != kWithinWords.end();
 }
 
-/// Whether the sigma at `at` ends a word: a cased letter stands before it and
-/// none after it, whatever is ignorable in between.
+/// Whether the sigma at `at` ends a word: a cased letter stands before the
+/// sigma and no cased letter behind it; ignorable characters do not count.
 bool ends_word(const std::vector<char32_t>& text, std::size_t at) {
   std::size_t before = at;
   while (before > 0 && is_case_ignorable(text[before - 1])) {

@@ -28,8 +28,9 @@ constexpr const char* kPlace = "t5_encoder";
 constexpr std::size_t kMostBiasBytes = std::size_t{64} << 20U;
 
 /// The bucket of a key that lies `distance` behind its query (before it: < 0).
-/// Half of the buckets are for either side; in each, half are for one distance
-/// each, the others grow with its logarithm. f32 as in transformers.
+/// Half of the buckets are for either side; on each side, the first half of the
+/// buckets hold one distance each, and the other buckets widen with the
+/// logarithm of the distance. f32 as in transformers.
 std::int64_t bucket_of(const T5Config& config, std::int64_t distance) {
   const std::int64_t side = config.num_buckets / 2;
   const std::int64_t exact = side / 2;

@@ -30,7 +30,7 @@ struct LayerSpec {
 struct T5Spec {
   /// `tokens` is the name of the embedding table.
   T5Spec(const T5Config& config, std::string_view tokens);
-  /// In the order in which they are read.
+  /// All tensors in reading order.
   [[nodiscard]] std::vector<TensorSpec> all() const;
 
   TensorSpec tokens, bias, final_norm;

@@ -14,7 +14,7 @@
 
 namespace troupe::models {
 
-/// What an encoder makes of one text.
+/// The output of an encoder for one text.
 struct EncodedText {
   Tensor hidden;  ///< [rows, D] f32 on the host
   Tensor pooled;  ///< [P] f32 on the host; empty where the encoder has none
@@ -30,13 +30,13 @@ struct HiddenState {
 };
 
 /// A network that turns the ids of a text into vectors. Immutable. Thread: any,
-/// one ctx per thread, of the device that it was loaded for.
+/// one ctx per thread, on the encoder's device.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
 
-  /// `ids` are all rows that are computed. The first `key_length` of them are
-  /// attended to; that is ids.size() where there is no mask.
+  /// All rows of `ids` are computed. Attention sees the first `key_length`
+  /// rows: ids.size() without a mask.
   ///
   /// Bits:   they do not depend on threads. Those of the first `key_length`
   ///         rows do not depend on what ids stand behind them.
@@ -82,8 +82,8 @@ class TextEncoderDescription {
   /// Every tensor that files of the transformers class may have.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
 
-  /// Checks all tensors, then reads and packs them one after another. Complete
-  /// on return.
+  /// Checks all tensors, then reads and packs one tensor after the other.
+  /// Complete on return.
   /// Errors: those of WeightSource and kernels::PackedLinear;
   /// Errc::interrupted.
   [[nodiscard]] virtual std::unique_ptr<TextEncoder> load(

@@ -61,8 +61,7 @@ class PipelineTokenizer final : public Tokenizer {
   std::int64_t max_length_;
 };
 
-/// What the tokens from number `kept` on say. A character of which they are a
-/// part is there as a whole.
+/// The text of the tokens from number `kept` on, extended to whole characters.
 std::string text_after(const TokenList& list, std::size_t kept) {
   const std::string& text = list.text();
   std::size_t begin = kept == 0 ? 0 : list.tokens()[kept - 1].end;

@@ -70,7 +70,8 @@ struct TokenizerSettings {
 [[nodiscard]] Vocabulary read_spiece_model(std::string_view bytes,
                                            std::string_view place);
 
-/// tokenizer.json, and how it names what it does: "Sequence[NFC, Lowercase]".
+/// The contents of tokenizer.json; normalizer and pre_tokenizer are texts such
+/// as "Sequence[NFC, Lowercase]".
 struct TokenizerJson {
   Vocabulary vocabulary;
   std::string model_type;

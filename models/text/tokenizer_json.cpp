@@ -104,7 +104,7 @@ class ListReader final : public nlohmann::json_sax<json> {
  private:
   enum class List : std::uint8_t { none, pieces, merges };
 
-  /// Level of the list itself; its items lie one below.
+  /// Level of the list itself; items are one level deeper.
   [[nodiscard]] int list_level() const { return tree_.empty() ? 1 : 3; }
 
   bool end() {
@@ -248,7 +248,7 @@ bool is_default(std::string_view setting) {
          setting == "prepend_scheme \"always\"";
 }
 
-/// "Sequence[NFC, Lowercase]": the types, with what changes what they do.
+/// "Sequence[NFC, Lowercase]": the types, with their arguments.
 std::string outline(const json& node) {
   if (!node.is_object()) {
     return node.is_null() ? "none" : "unknown";

@@ -40,7 +40,8 @@ void complete_clip(Vocabulary& /*vocabulary*/, TokenizerSettings& /*settings*/,
 // T5 and UMT5 ----------------------------------------------------------------
 
 constexpr std::array<std::string_view, 1> kT5Files = {"spiece.model"};
-// White space is cut out afterwards, so what happens to it before is the same.
+// The pre-tokenizer removes white space, so normalizers may differ in the white
+// space that they leave.
 constexpr std::array<std::string_view, 5> kT5Normalizers = {
     "none", "Precompiled", "Sequence[Precompiled]",
     R"(Sequence[Precompiled, Replace[content " ", pattern {"Regex":" {2,}"}]])",

@@ -13,8 +13,8 @@ namespace troupe::models {
 struct TokenizerKind {
   std::string_view name;     ///< for messages
   std::string_view classes;  ///< of transformers, separated by spaces
-  // tokenizer.json: what it must say. The outlines are those of TokenizerJson;
-  // whichever of them it is, the pipeline is the one of the class.
+  // Accepted contents of tokenizer.json, as outlines of TokenizerJson. With
+  // every accepted outline the pipeline is that of the class.
   std::string_view model_type;
   std::string_view word_end;
   std::span<const std::string_view> normalizers;

@@ -104,7 +104,7 @@ void read_extra(const json& list, std::string_view place,
   }
 }
 
-/// Tokens by name, and lists of others. Values that are null are not there.
+/// Tokens by name, and lists of others. A null value counts as missing.
 void read_tokens(const json& object, std::string_view place,
                  TokenizerSettings& to) {
   for (const auto& [key, value] : object.items()) {

@@ -78,8 +78,9 @@ struct Range {
 
 /// Characters that have a combining class, or compose, only since Unicode 10.
 /// The library that transformers runs normalises with the tables of Unicode 9:
-/// they neither move nor compose there, nor let others do it across them.
-/// Found by asking it for every character with a class in Unicode 15.
+/// with those tables, the newer marks neither move nor compose, and block the
+/// moves and compositions of their neighbours. Found by asking it for every
+/// character with a class in Unicode 15.
 constexpr Range kNewerMarks[] = {
     {0x7fd, 0x7fd},     {0x898, 0x89f},     {0x8ca, 0x8d3},
     {0x9fe, 0x9fe},     {0xc3c, 0xc3c},     {0xd3b, 0xd3c},

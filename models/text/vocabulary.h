@@ -14,7 +14,7 @@ namespace troupe::models {
 /// Largest id that a file may give a piece.
 inline constexpr std::int64_t kLargestId = (std::int64_t{1} << 24U) - 1;
 
-/// A token that stands for itself wherever it is typed.
+/// A token that a text can contain literally, such as "<|endoftext|>".
 struct AddedToken {
   std::string content;
   bool strips_left = false;    ///< takes the white space before it

@@ -9,7 +9,7 @@
 
 namespace troupe::models {
 
-/// Ids of a text, and what each of them says.
+/// Token ids of a text, with the part of the text that each id stands for.
 class TokenList {
  public:
   struct Token {
@@ -48,7 +48,7 @@ class WordModel {
   /// Id of a piece of the vocabulary.
   [[nodiscard]] virtual std::optional<std::int32_t> find(
       std::string_view piece) const = 0;
-  /// Number of pieces: a token that is added to them gets this id.
+  /// Number of pieces: the first added token gets this number as its id.
   [[nodiscard]] virtual std::int64_t num_pieces() const = 0;
   [[nodiscard]] virtual std::int32_t largest_id() const = 0;
 };

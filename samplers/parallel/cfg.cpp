@@ -54,7 +54,7 @@ extern constinit const MethodRow kCfg{
                       .busy = share,
                       .latency = share};
         },
-    // Two branches, and what joins them.
+    // Two branches, and their combination.
     .most_tasks = [](const MethodOptions&,
                      int num_calls) { return 3.0 * num_calls; },
     .most_live =

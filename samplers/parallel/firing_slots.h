@@ -20,7 +20,7 @@ class FiringSlots {
   }
   /// That, and then the skips if the firing keeps some.
   [[nodiscard]] Slots written_by(int firing) const;
-  /// One for each of the firing's inputs.
+  /// The slots of the firing's inputs, one per input.
   [[nodiscard]] const Slots& read_by(int firing) const {
     return read_[static_cast<std::size_t>(firing)];
   }

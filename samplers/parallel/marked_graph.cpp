@@ -115,7 +115,7 @@ std::vector<Firing> MarkedGraph::firings(int num_steps) const {
       all.push_back(std::move(firing));
     }
   }
-  // Turns that nobody reads are not taken.
+  // Turns without readers do not run.
   std::vector<int> renumbered(all.size(), kNone);
   renumbered.back() = 0;
   for (std::size_t i = all.size(); i-- > 0;) {
@@ -198,9 +198,10 @@ std::vector<MarkedGraph::Arc> MarkedGraph::unrolled() const {
   return arcs;
 }
 
-// Raises the ratio to that of a cycle which beats it until none does
-// (Bellman-Ford on weight · den − tokens · num); each cycle's ratio is larger
-// than the last, and there are finitely many, so it ends at the exact maximum.
+// Begins with ratio 0 and takes the ratio of a better cycle until no cycle is
+// better (Bellman-Ford on weight · den − tokens · num). The ratio grows at each
+// turn and the cycles are finitely many, so the search ends at the exact
+// maximum.
 Ratio MarkedGraph::cycle_ratio() const {
   const std::vector<Arc> arcs = unrolled();
   const int steps = period();

@@ -35,7 +35,7 @@ struct GraphEdge {
   std::int64_t latency = 0;  ///< of the hop, same unit as costs
 };
 
-/// A pipeline as plain values: what a job's record holds of it.
+/// A pipeline as plain values: the form in a job's record.
 struct GraphTable {
   std::vector<GraphNode> nodes;  ///< the last one is the solver step
   std::vector<GraphEdge> edges;  ///< those into a node keep their order
@@ -47,13 +47,14 @@ struct GraphTable {
 /// mirror, and not what it hands to the next segment.
 [[nodiscard]] bool reads_skips(const GraphTable& table, const GraphEdge& edge);
 
-/// A turn that is really taken: something reads it, or it is the last step.
+/// A turn that really runs: a later firing reads the result, or the turn is the
+/// last step.
 struct Firing {
   static constexpr int kInitial = -1;  ///< as an input: the initial state
 
   int node = 0;
   int step = 0;             ///< model-call index it fires for
-  int timestep_call = 0;    ///< whose timestep the network is told
+  int timestep_call = 0;    ///< whose timestep the network gets
   std::vector<int> inputs;  ///< one per edge into the node: index of a firing
 };
 
@@ -83,8 +84,8 @@ class MarkedGraph {
     return nodes()[static_cast<std::size_t>(firing.node)];
   }
   [[nodiscard]] bool fires(int node, int step, int num_steps) const;
-  /// Every firing of a run, each after all that it reads; the last one is the
-  /// solver's last step.
+  /// All firings of a run. A firing comes after its inputs; the final firing is
+  /// the solver's last step.
   [[nodiscard]] std::vector<Firing> firings(int num_steps) const;
 
   /// Time per step in the steady state: the larger of the busiest part's load

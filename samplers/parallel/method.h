@@ -37,14 +37,14 @@ using Slots = InlineVector<Slot, 4>;
 
 struct Task {
   std::uint64_t id = 0;       ///< unique within the method instance
-  std::uint32_t version = 0;  ///< rises when the same id is issued anew
+  std::uint32_t version = 0;  ///< rises when the same id is issued again
   Op op = Op::evaluate;
   Branch branch = Branch::guided;
   int segment = 0;        ///< op segment
   int part = 0;           ///< logical worker: 0 is the sample's home
   int from = 0;           ///< model-call index
   int to = 0;             ///< step, sweep: next call
-  int timestep_call = 0;  ///< whose timestep the network is told
+  int timestep_call = 0;  ///< whose timestep the network gets
   Slots inputs = {};
   Slots outputs = {};
 };

@@ -30,7 +30,7 @@ struct TurnShape {
   double part_share = 1;
 };
 
-/// What one sample asks of its workers, in evaluations by one worker. Steps and
+/// The cost of one sample in units of one evaluation by one worker. Steps and
 /// messages cost nothing.
 struct Turn {
   double evaluations = 0;  ///< of all workers together
@@ -53,8 +53,8 @@ struct MethodRow {
   std::string_view name;
   /// Rises when `restore` can no longer read older snapshots.
   std::uint64_t snapshot_format = 1;
-  /// Keys of its command-line options, separated by spaces. Those of others are
-  /// refused beside it.
+  /// Keys of the method's command-line options, separated by spaces. Options of
+  /// other methods are refused.
   std::string_view options;
   /// Why "auto" took it; empty: it never does.
   std::string_view chosen_because;
@@ -139,7 +139,7 @@ using MethodTable = std::span<const MethodKind>;
 /// The part that a segment belongs to.
 [[nodiscard]] int part_of_segment(const MethodOptions& options, int segment);
 /// Whether a segment keeps skips for its mirror, the segment of the same part
-/// on the way outward; and whether it is such a mirror.
+/// on the way outward; and whether the segment is a mirror.
 [[nodiscard]] bool keeps_skips(const MethodOptions& options, int segment);
 [[nodiscard]] bool takes_skips(const MethodOptions& options, int segment);
 

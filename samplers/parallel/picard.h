@@ -16,25 +16,24 @@ namespace troupe::samplers {
 /// Rounds overlap:
 /// - a point is swept when the sweep of its left neighbour in this round and
 ///   its own evaluation are done;
-/// - it is evaluated for the next round when its new value is there and it is
-///   known where the next window begins, which the first point that fails
-///   decides;
+/// - it is evaluated for the next round when its new value is there and the
+///   begin of the next window is known (the first failing point decides);
 /// - points that enter the window wait for the whole sweep.
-/// What a round reads is decided by the rounds before it alone, never by the
-/// order in which results arrive: so bytes, evaluations and rounds are those of
-/// one round after the other. Results are taken in the order of the points;
-/// those that come early are kept until it is their turn.
+/// The inputs of a round follow from the rounds before, never from the order of
+/// arrival: so bytes, evaluations and rounds are those of a loop that ends one
+/// round before the next. Results are taken in the order of the points; early
+/// results wait for their turn.
 ///
 /// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
 /// (tolerance 0: while their bytes did not change). The first point that fails
 /// decides where the window begins next:
-/// - Accept::first_failing: it becomes `begin` with its new value, which was
-///   computed from inputs that all passed. It may just have moved by any
+/// - Accept::first_failing: the failing point becomes `begin` with its new
+///   value, whose inputs all passed. The point may just have moved by any
 ///   amount. The scale is Schedule::residual_scale.
 /// - Accept::settled: the last three points that passed stay in the window, so
-///   what is final has neighbours that hardly move. But `begin` advances at
-///   least to the first point whose bytes changed: its inputs did not change.
-///   The scale is `settled_scale` (samplers/parallel/sweep.h).
+///   the neighbours of a final point hardly move. But `begin` advances at least
+///   to the first point whose bytes changed: its inputs did not change. The
+///   scale is `settled_scale` (samplers/parallel/sweep.h).
 /// Under both, a window of which all points pass is final as a whole.
 /// Tolerance 0 is bit-equal to sequential and takes one round per model call.
 /// Source: first_failing is Shih et al. 2023, arXiv:2305.16317, in the carry
@@ -55,7 +54,7 @@ class Picard final : public BookedMethod {
   /// No task writes the initial slot.
   static constexpr Slot kNoSlot = kInitialSlot;
 
-  /// What a sweep said of the value that it made.
+  /// How the new value of a sweep compares with the old value.
   struct Change {
     bool is_same = false;  ///< in every byte as the value before
     bool passes = false;   ///< the same, or as good as that

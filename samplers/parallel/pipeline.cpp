@@ -18,7 +18,7 @@ CallParts call_of(const MethodOptions& options) {
 }
 
 /// The network cut in parts, one worker each, all at age 0. One sample keeps
-/// one worker busy; with as many samples in flight as parts all are.
+/// one worker busy; as many samples in flight as parts keep all workers busy.
 class Pipeline final : public CallByCall {
  public:
   Pipeline(int num_calls, const MethodOptions& options)

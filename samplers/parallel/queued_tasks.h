@@ -46,7 +46,8 @@ struct QueuedTasks {
     write(bound, bound.task.outputs.at(0), std::move(value));
   }
 
-  /// What a slot holds, or will hold: on its way, if these tasks write it.
+  /// The present or future value of a slot: still in the queue if these tasks
+  /// write the slot.
   /// Errors: Errc::internal when the slot is empty.
   [[nodiscard]] SlotTable::Value get(const BoundTask& bound, Slot slot) const {
     for (const Output& output : outputs) {

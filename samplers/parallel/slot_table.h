@@ -18,8 +18,8 @@
 
 namespace troupe::samplers {
 
-/// The values of one run of a sample that one process holds, by slot. All its
-/// workers see the same table.
+/// The values of one run of a sample that one process holds, by slot. All
+/// workers of the process see one table.
 /// Thread: any.
 class SlotTable {
  public:

@@ -16,9 +16,9 @@
 namespace troupe::samplers {
 namespace {
 
-/// A stale pipeline with deterministic ages: runs the firings of a marked
-/// graph, each as soon as what it reads is there. A late worker stalls its
-/// readers; nothing older is ever read instead.
+/// A stale pipeline with deterministic ages: runs each firing of a marked graph
+/// as soon as its inputs are there. A late worker stalls its readers; no older
+/// value is read instead.
 ///
 /// What results in their order make possible is issued, and `max_open` tasks
 /// ahead of that. If an early result is late, others wait: a firing that needs
@@ -43,8 +43,8 @@ class Stale final : public BookedMethod {
   struct Status {
     std::vector<int> readers;
     int inputs_missing = 0;
-    /// Segment runs that must happen one after the other until it is done: each
-    /// reads the one before, or shares its part.
+    /// Segment runs that must happen in sequence until the firing is done: a
+    /// run reads the output of the run before, or runs on the same part.
     int depth = 0;
     bool issued = false;
     bool done = false;
@@ -63,9 +63,10 @@ class Stale final : public BookedMethod {
   void connect();
   void note_startable();
   void issue(int index);
-  /// Those that no firing will read which is still to be issued.
+  /// Releases the slots without readers among the firings that are still to be
+  /// issued.
   void release_unread(const Slots& slots);
-  /// Counts it and its reading, of an issued firing.
+  /// Marks a firing as issued, and its inputs as read once more.
   void note_issued(int index);
   void finish(int index);
 
@@ -103,7 +104,7 @@ Stale::Stale(const MethodOptions& options, int num_calls)
   note_startable();
 }
 
-/// Those that are neither issued nor done.
+/// Collects firings with complete inputs that are neither issued nor done.
 void Stale::note_startable() {
   startable_.clear();
   for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
@@ -125,7 +126,7 @@ std::vector<Task> Stale::ready(int max_open) {
     }
     return status(index).issued;
   });
-  // Firings stand after those that they read.
+  // A firing stands after its inputs.
   for (; next_ahead_ < static_cast<int>(firings_.size()) &&
          book_.num_open() < max_open && may_begin(next_ahead_);
        ++next_ahead_) {

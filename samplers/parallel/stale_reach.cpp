@@ -74,7 +74,7 @@ LiveValues stale_live(const MethodOptions& options, int num_calls,
     }
   }
   lives.back().until = num_calls;  // the result stays
-  // What changes at each step that is complete, from -1 on.
+  // How the counts change when a step is complete, from step −1 on.
   std::vector<LiveValues> changes(static_cast<std::size_t>(num_calls) + 2);
   for (const Life& life : lives) {
     const int first = std::max(life.after - ahead, -1);

@@ -157,8 +157,8 @@ std::vector<Slot> TaskBook::live_slots() const {
   return live;
 }
 
-// A slot's readers are the open tasks that read it, and it is made unless one
-// of them writes it: neither is saved.
+// Neither a slot's readers nor whether the slot is made are saved: the open
+// tasks, which read and write slots, give both.
 void TaskBook::save(ByteWriter& out) const {
   out.number(next_id_);
   out.number(next_slot_);

@@ -24,14 +24,13 @@ class TaskBook {
   /// Opens a task and returns its id; 0 asks for the next free one. Its inputs
   /// are made, or are outputs of tasks that were added before.
   std::uint64_t add(Task task);
-  /// Says that no task that is still to be added reads the slot, and that it is
-  /// not the result any more when its last reader is finished. Then it dies, if
-  /// it is made.
+  /// Declares that no later task reads the slot and that the slot is not the
+  /// result. The slot dies when its last reader is finished, if it is made.
   void release(Slot slot);
 
-  /// Open tasks that were not handed out yet: all whose inputs are made, and
-  /// then others while fewer than `max_open` are out; both in the order in
-  /// which they were added.
+  /// Open tasks that were not handed out yet: first tasks with complete inputs,
+  /// then other tasks while fewer than `max_open` are out; each group in the
+  /// order of addition.
   [[nodiscard]] std::vector<Task> take(int max_open);
   /// Closes the task of a result; nothing when the result is to be dropped.
   [[nodiscard]] std::optional<Task> finish(const TaskResult& result);
@@ -90,8 +89,8 @@ class BookedMethod : public Method {
   }
 
  protected:
-  /// The task is done: issues what that made possible, releases what nobody
-  /// reads any more.
+  /// The task is done: issues tasks that have become possible, and releases
+  /// slots without readers.
   virtual void advance(const Task& done,
                        const std::vector<double>& scalars) = 0;
 

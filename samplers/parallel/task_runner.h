@@ -26,16 +26,16 @@ struct BoundTask {
 
 /// Does the arithmetic of tasks. Tasks handed over together that are of one
 /// kind (evaluate, or one segment) go through the network as one forward pass.
-/// One without a forward may read what another before it makes.
-/// Running a task again writes the same bytes into the same slots.
+/// A task without a forward pass may read the output of an earlier task of the
+/// same call. Running a task again writes the same bytes into the same slots.
 ///
 /// Slots may hold tensors of the host or of any device that ctx reaches: they
 /// are brought to ctx's device, and what is made stays there, but for pixels
 /// and the latents at the end of the schedule, which go to the host. On a
 /// device work is only queued; what steps and sweeps must know of their latents
 /// is read back once for all tasks handed over together, and while it is on its
-/// way more tasks may be queued. Slots are written by `finish`, so what stands
-/// in one is complete.
+/// way more tasks may be queued. `finish` writes the slots, so a filled slot
+/// holds a complete value.
 ///
 /// Slots in and out, by op:
 ///   evaluate  state → model output (, next state)
@@ -55,13 +55,13 @@ class TaskRunner {
   TaskRunner(const Schedule& schedule, Evaluator& evaluator, NoiseSource& noise,
              const MethodOptions& options);
 
-  /// Queues the tasks; on the CPU that computes them. `behind`, if any, may
-  /// queue more that shall be done when they are. Errors: those of the
+  /// Queues the tasks; on the CPU, computes them. `behind`, if any, may queue
+  /// work that must be complete together with the tasks. Errors: those of the
   /// evaluator and of `behind`.
   [[nodiscard]] std::unique_ptr<QueuedTasks> queue(
       ExecContext& ctx, std::vector<BoundTask> tasks,
       const std::function<void(const QueuedTasks&)>& behind = {});
-  /// Waits until they are done, unless they are; others may have been queued
+  /// Waits until the queued tasks are done; later tasks may have been queued
   /// meanwhile. Results in the order of the tasks. Errors: Errc::non_finite
   /// with sample, step and, where the evaluator can say it, block when a state
   /// is not finite; Errc::device_lost.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Jobs over three hosts of scripts/hosts.sh, a worker of each killed, frozen, unplugged, slowed
-or told to leave at a random moment, against the same jobs in one process: their bytes must be equal.
+or asked to leave at a random moment, against the same jobs in one process: their bytes must be equal.
 
 usage: cluster_bytes.py TROUPE MODEL TRIALS SEED
 """
@@ -31,9 +31,10 @@ METHODS = {
     "batch, multistep solver": ["--method", "batch", "--sampler", "unipc", "-n", "4"],
     "pipeline, two processes": ["--method", "pipeline", "--segments", "2", "-n", "3"],
 }
-# The first process of these computes, and one worker joins it.
+# Methods of two processes: the first process computes, and one worker joins.
 OF_TWO_PROCESSES = {"pipeline, two processes"}
-# In turn: the methods are 11, so in 55 trials each meets each.
+# Faults take turns. There are 11 methods, so in 55 trials every method meets every
+# fault.
 FAULTS = ("kill", "stop", "unplug", "slow", "drain")
 LEASE = 1  # seconds: after so much silence a link is lost, on both sides
 

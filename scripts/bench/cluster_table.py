@@ -16,7 +16,7 @@ import time
 
 from cluster_runs import HOSTS, Bench, Job, hosts
 
-# Of a method: its options, its samples, what two workers should gain.
+# By method: options, number of samples, expected speed of two workers against one.
 METHODS = {
     "batch": (["--method", "batch"], 4, 1.9),
     "cfg": (["--method", "cfg"], 1, 1.85),

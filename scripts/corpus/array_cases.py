@@ -114,7 +114,7 @@ def safetensors_files():
     }
 
 
-# What the others are compared with.
+# The reference of the other cases.
 PLAIN = {"npy": npy_of(SHAPE), "npz": npz([("latents.npy", npy_of(SHAPE))]),
          "safetensors": safetensors({"latents": ("F32", SHAPE)})}
 

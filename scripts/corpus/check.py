@@ -13,12 +13,12 @@ import unicodedata
 
 MIB = 1 << 20
 MOST_CHARACTERS = 2000
-# They reorder what stands around them on a terminal.
+# Bidirectional overrides reorder the surrounding text on a terminal.
 OVERRIDES = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTE = re.compile(r"^\d\d:\d\d:\d\d (info|warning|error) ")
 ERROR = "troupe: "
 MOST_NOTES = 20
-# What one run may print: far more than any of these has to say.
+# The most bytes of output of a run: far more than any case prints.
 MOST_OUTPUT = 64 * MIB
 
 

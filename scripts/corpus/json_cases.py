@@ -21,7 +21,7 @@ SCHEDULE = ["schedule", "-m", "{in}", "--steps", "2"]
 LONG = 1_000_000
 ANSI = "\x1b[31mred\x1b[0m\x07"
 
-# Raw JSON, so that it may be what no writer would write.
+# Raw text, because a JSON writer would refuse some of the values.
 VALUES = {
     "text": b'"seven"', "long_text": b'"' + b"x" * LONG + b'"',
     "escape": json.dumps(ANSI).encode(), "ill_formed": b'"\xff\xfe\xc3"',

@@ -28,7 +28,7 @@ MAY_RUN = {
 }
 SWITCHES = {"karras", "json", "quiet", "verbose", "dry-run", "print-config",
             "print-job", "tf32", "vae-tiling", "no-resolution-bins"}
-# Numbers for which some of these have a meaning.
+# Options with numbers, for which some odd words are valid.
 SIGNED = {"eta", "guidance", "tolerance", "shift"}
 
 

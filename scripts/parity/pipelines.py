@@ -39,7 +39,7 @@ if not hasattr(transformers.CLIPTextModel, "text_model"):
 
 
 class Case(NamedTuple):
-    """What a pipeline is asked for. None: neither side is told."""
+    """What a pipeline is asked for. None: neither side gets a value."""
     name: str
     prompts: tuple
     negative: str | None = None
@@ -142,17 +142,17 @@ def cases(rng, row, sizes):
 
 def texts_of(case):
     """Beside the prompts, one of each for each prompt."""
-    told = {"negative_prompt": case.negative, "prompt_2": case.second,
-            "negative_prompt_2": case.negative_second}
+    arguments = {"negative_prompt": case.negative, "prompt_2": case.second,
+                 "negative_prompt_2": case.negative_second}
     return {key: [text] * len(case.prompts)
-            for key, text in told.items() if text is not None}
+            for key, text in arguments.items() if text is not None}
 
 
 def asked(case):
     """Of a diffusers call."""
-    told = {"guidance_scale": case.guidance, "num_inference_steps": case.steps,
-            "clip_skip": case.clip_skip}
-    return {**texts_of(case), **{key: value for key, value in told.items()
+    arguments = {"guidance_scale": case.guidance, "num_inference_steps": case.steps,
+                 "clip_skip": case.clip_skip}
+    return {**texts_of(case), **{key: value for key, value in arguments.items()
                                  if value is not None}}
 
 

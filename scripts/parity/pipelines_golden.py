@@ -44,14 +44,14 @@ def draw(row, pipeline, case, sizes, seed, output, dtype=torch.float32):
     height, width = sides_of(case, sizes)
     noise = torch.randn((1, 4, *case["latents"]),
                         generator=torch.Generator().manual_seed(seed))
-    told = {} if case["negative"] is None else {
+    arguments = {} if case["negative"] is None else {
         "negative_prompt": case["negative"]}
     return pipeline(prompt=case["prompt"], latents=noise.to(dtype),
-                    height=height, width=width, output_type=output, **told,
+                    height=height, width=width, output_type=output, **arguments,
                     **row.call).images[0]
 
 
-def is_calm(row, pipeline, sizes):
+def rounds_little(row, pipeline, sizes):
     """Whether rounding stays small in the runs of a pipeline."""
     exact = copy.deepcopy(pipeline).to(torch.float64)
     for i, case in enumerate(cases_of(row)):
@@ -71,10 +71,10 @@ def write_pipeline(folder, row, sizes):
         torch.manual_seed(weights)
         row.make(folder, sizes)
         pipeline = tiny_pipelines.load(row, folder)
-        if is_calm(row, pipeline, sizes):
+        if rounds_little(row, pipeline, sizes):
             break
     else:
-        raise SystemExit(f"parity: {folder}: no draw of the weights is calm")
+        raise SystemExit(f"parity: {folder}: no draw of the weights keeps rounding small")
     golden, cases = {}, []
     for i, case in enumerate(cases_of(row)):
         seed = SEED + i

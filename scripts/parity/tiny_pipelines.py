@@ -215,8 +215,8 @@ class Pipeline(NamedTuple):
     golden: str  # its folder in tests/golden
     pipeline: type
     make: Callable  # (folder, sizes)
-    # Of encode_prompt: the names of what it returns, and what it is told so
-    # that it does what the call does.
+    # Of encode_prompt: the names of its results, and the arguments with which it
+    # encodes as the whole call does.
     returns: tuple
     encoding: dict
     call: dict  # beside prompts, generators and the kind of output

@@ -22,13 +22,13 @@ def random_config(rng):
     levels = rng.randint(1, 3)
     groups = rng.choice([2, 4, 8])
     heads = [rng.choice([1, 2, 4]) for _ in range(levels)]
-    told = {}
+    arguments = {}
     if rng.random() < 0.5:  # of sizes, as XL is
         size = rng.choice([4, 8, 12])
-        told = {"addition_embed_type": "text_time",
-                "addition_time_embed_dim": size,
-                "projection_class_embeddings_input_dim":
-                    6 * size + rng.randint(1, 40)}
+        arguments = {"addition_embed_type": "text_time",
+                     "addition_time_embed_dim": size,
+                     "projection_class_embeddings_input_dim":
+                         6 * size + rng.randint(1, 40)}
     return dict(
         **level_types([rng.random() < 0.7 for _ in range(levels)]),
         block_out_channels=[4 * h * groups * rng.randint(1, 3) for h in heads],
@@ -40,7 +40,7 @@ def random_config(rng):
         use_linear_projection=rng.random() < 0.5,
         act_fn=rng.choice(["silu", "gelu", "mish"]),
         in_channels=rng.choice([1, 4, 5]), out_channels=rng.choice([1, 4, 6]),
-        **told)
+        **arguments)
 
 
 def random_sides(config, rng):
@@ -86,12 +86,12 @@ def random_inputs(config, rng, generator):
 
 
 def forward(model, inputs):
-    told = {theirs: inputs[ours].to(model.dtype)
-            for theirs, ours in (("text_embeds", "pooled"),
-                                 ("time_ids", "size_ids")) if ours in inputs}
+    arguments = {theirs: inputs[ours].to(model.dtype)
+                 for theirs, ours in (("text_embeds", "pooled"),
+                                      ("time_ids", "size_ids")) if ours in inputs}
     return model(inputs["latents"].to(model.dtype), inputs["timesteps"],
                  inputs["prompt_embeds"].to(model.dtype),
-                 added_cond_kwargs=told).sample.float()
+                 added_cond_kwargs=arguments).sample.float()
 
 
 UNET = models.Kind("UNet", "unet", UNet2DConditionModel, random_config,

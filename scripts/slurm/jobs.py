@@ -146,7 +146,7 @@ def test_requeue(alone):
     output_of("scontrol", "requeue", job.id)
     end = job.finish(alone, restarts=(1,))[-1]
     expect(any(image["status"] == "skipped" for image in end["images"]),
-           "requeue: it began anew")
+           "requeue: it started from the beginning")
 
 
 def test_signal(alone):
@@ -156,7 +156,7 @@ def test_signal(alone):
     output_of("scancel", "--batch", "--signal=USR1", job.id)
     end = job.finish(alone, restarts=(1,))[-1]
     expect(any(image["status"] == "skipped" for image in end["images"]),
-           "signal: it began anew")
+           "signal: it started from the beginning")
     expect("goes back to the queue" in job.said(), "signal: the script does not say so")
 
 

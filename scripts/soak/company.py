@@ -5,10 +5,10 @@ import signal
 import subprocess
 import time
 
-# What the script started ends with it, however that ends.
+# Started processes end with the script, even if the script is killed.
 BOUND = ["setpriv", "--pdeathsig", "KILL"]
-# How a worker may end: the job is over, it was killed, it was told to leave, also before
-# the program had begun.
+# How a worker may end: the job is over, it was killed, it was asked to leave, also
+# before the program had begun.
 FINE_ENDS = {0, -signal.SIGKILL, 75, -signal.SIGTERM}
 
 

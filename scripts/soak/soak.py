@@ -4,7 +4,7 @@
   long   one job from the first minute to the last; its first process computes too
   short  one job after the other, by every method; one worker with --stay serves them all
 
-Workers are killed, frozen for less or more than their lease, and told to leave. The first
+Workers are killed, frozen for less or more than their lease, and asked to leave. The first
 process of `long` and the worker that stays may not grow; pictures of `long` and latents of
 `short` must be those of one undisturbed process.
 
@@ -65,14 +65,14 @@ class Soak:
         self.short = Company(self.place, "short", free_endpoint(), True, 1)
         self.series = [Series("first process, one job"), Series("worker with --stay")]
         self.counts = dict.fromkeys(["killed", "frozen", "frozen past the lease",
-                                     "told to leave", "jobs", "images", "images made again",
+                                     "asked to leave", "jobs", "images", "images made again",
                                      "images lost too often"], 0)
         self.hashes = {}  # of the short jobs' latents: by method, a table for each job
 
     def strike(self):
         """A fault for a worker that is there."""
         what = self.rng.choice(["killed", "frozen", "frozen past the lease",
-                                "told to leave"])
+                                "asked to leave"])
         there = [one for one in [*self.long.workers(), *self.short.workers()]
                  if one.is_there() and (what.startswith("frozen") or not one.stays)]
         if not there:
@@ -81,7 +81,7 @@ class Soak:
         self.counts[what] += 1
         if what == "killed":
             victim.process.kill()
-        elif what == "told to leave":
+        elif what == "asked to leave":
             victim.process.terminate()
         else:
             victim.freeze(self.rng.uniform(0.1, 1.5) if what == "frozen"

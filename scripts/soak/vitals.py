@@ -3,8 +3,8 @@
 import pathlib
 import statistics
 
-# Growth of a median over the middle third that counts as none: a share, and so much more.
-# Descriptors: those of three peers that happen to be there.
+# Growth of a median over the middle third that counts as none: a share, and so much
+# more. Descriptors: a sample may be taken while three peers more are connected.
 ALLOWED = {"memory, MiB": (0.10, 8.0), "descriptors": (0.10, 9), "threads": (0.10, 2)}
 WARM_UP = 0.2  # of the time: caches fill, heaps find their size
 LEAST = 9  # samples that say something

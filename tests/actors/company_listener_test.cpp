@@ -88,7 +88,7 @@ class Speaker final : public net::LinkHandler {
   }
 
  private:
-  void on_knock(net::PeerId, const net::Greeting&) override {}
+  void on_greeting(net::PeerId, const net::Greeting&) override {}
   void on_up(net::PeerId, const net::Greeting&) override { up_.set_value(); }
   void on_record(net::PeerId, std::span<const std::byte>) override {}
   void on_room(net::PeerId) override {}

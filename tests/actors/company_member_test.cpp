@@ -58,7 +58,8 @@ class Director final : public net::LinkHandler {
   [[nodiscard]] std::shared_ptr<Outbox> outbox() const { return outbox_; }
 
  private:
-  void on_knock(net::PeerId peer, const net::Greeting& /*greeting*/) override {
+  void on_greeting(net::PeerId peer,
+                   const net::Greeting& /*greeting*/) override {
     hub_->accept(peer, wire::encode(Welcome{.version = "test", .process = 1}));
   }
   void on_up(net::PeerId peer, const net::Greeting& /*greeting*/) override {

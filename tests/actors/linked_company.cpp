@@ -29,8 +29,8 @@ class Listener final : public net::LinkHandler {
   Listener(net::LinkHandler& handler, std::function<void()> on_worker_up)
       : handler_(handler), on_worker_up_(std::move(on_worker_up)) {}
 
-  void on_knock(net::PeerId peer, const net::Greeting& greeting) override {
-    handler_.on_knock(peer, greeting);
+  void on_greeting(net::PeerId peer, const net::Greeting& greeting) override {
+    handler_.on_greeting(peer, greeting);
   }
   void on_up(net::PeerId peer, const net::Greeting& greeting) override {
     handler_.on_up(peer, greeting);

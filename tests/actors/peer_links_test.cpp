@@ -322,7 +322,7 @@ TEST(PeerLinks, SendASampleBackWhoseHolderNeverAnswers) {
 /// Somebody who knocks at a worker's process.
 class Stranger final : public net::LinkHandler {
  public:
-  void on_knock(net::PeerId, const net::Greeting&) override {}
+  void on_greeting(net::PeerId, const net::Greeting&) override {}
   void on_up(net::PeerId, const net::Greeting&) override { end("let in"); }
   void on_record(net::PeerId, std::span<const std::byte>) override {}
   void on_room(net::PeerId) override {}

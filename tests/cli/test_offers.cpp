@@ -61,7 +61,8 @@ class Director final : public net::LinkHandler {
   }
 
  private:
-  void on_knock(net::PeerId peer, const net::Greeting& /*greeting*/) override {
+  void on_greeting(net::PeerId peer,
+                   const net::Greeting& /*greeting*/) override {
     hub_->accept(peer, actors::wire::encode(
                            actors::Welcome{.version = "test", .process = 1}));
   }

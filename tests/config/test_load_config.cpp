@@ -259,7 +259,7 @@ TEST(LoadConfig, AChosenMethodTakesBackTheOptionsOfAnother) {
   samplers::MethodChoices preset;
   preset.preset = "asyncdiff2";
   EXPECT_EQ(with({flag("preset", "asyncdiff2")}), preset);
-  // What the same source says stays, whatever the order.
+  // Options of one source stay together, in any order.
   EXPECT_EQ(
       with({flag("ages", "2"), flag("stride", "2"), flag("method", "stale")})
           .ages,

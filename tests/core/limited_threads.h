@@ -9,10 +9,10 @@
 
 namespace troupe {
 
-/// For a child process, which ends afterwards: lets it have `count` threads,
-/// its first among them. As root it becomes a user without other processes;
-/// another user's processes count too, so that fewer may be left. Returns
-/// whether the limit holds.
+/// For a child process, which ends afterwards: limits the process to `count`
+/// threads, the main thread included. A process of root becomes a user without
+/// other processes; another user's processes count too, so that fewer may be
+/// left. Returns whether the limit holds.
 inline bool limit_threads(::rlim_t count) {
   constexpr ::uid_t kUnused = 20000;
   constexpr ::uid_t kRange = 30000;

@@ -104,7 +104,7 @@ TEST_F(QueueMarkTest, Moves) {
   EXPECT_EQ(queue_.waits, 0);
   EXPECT_EQ(holders(), 2);
   ManualQueue other;
-  // What it was is waited for, what it becomes is not.
+  // Assignment waits for the old value, not for the new value.
   mark = mark_of(other, tensor_);
   EXPECT_EQ(queue_.waits, 1);
   EXPECT_EQ(other.waits, 0);

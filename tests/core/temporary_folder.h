@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// A new empty folder that is removed with everything in it.
+/// A new empty folder. The destructor removes the folder with its files.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

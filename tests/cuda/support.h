@@ -16,14 +16,14 @@
 #include "kernels/core/tensor.h"
 #include "kernels/cuda/devices.h"
 
-// What the tests of operations on a GPU share. They run on emulated GPUs and,
-// where there is one, on a real one.
+// Shared by the tests of GPU operations. The tests run on emulated GPUs and, on
+// a machine with a GPU, on the real GPU.
 
 namespace troupe::kernels {
 
 inline constexpr Device kGpu{DeviceKind::cuda, 0};
 
-/// A test that needs `count` GPUs; it says so when it is skipped.
+/// A test that needs `count` GPUs; a skip is reported.
 class CudaTest : public testing::Test {
  protected:
   explicit CudaTest(std::size_t count = 1) : count_(count) {}

@@ -1,5 +1,5 @@
-// Whole jobs on emulated GPUs: the same bytes on one and on two, and when one
-// of them fails.
+// Whole jobs on emulated GPUs: one GPU and two GPUs give the same bytes, also
+// when a GPU fails.
 
 #include <gtest/gtest.h>
 

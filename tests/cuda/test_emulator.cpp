@@ -5,8 +5,8 @@
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/support.h"
 
-// The emulator finds what it is there to find: in kernels, and in the memory
-// that they and the host touch.
+// The emulator reports bugs of kernels, and wrong accesses to memory by kernels
+// and the host.
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -111,7 +111,7 @@ TEST_F(Emulator, AWarpThatIsNotFullShufflesAmongItself) {
   const Tensor host = download(ctx, out);
   for (std::int64_t i = 0; i < 40; ++i) {
     const std::int64_t other = i < 32 ? i ^ 9 : 32 + ((i - 32) ^ 9);
-    // Threads that are not there give no value one could use.
+    // Missing threads give no usable value.
     EXPECT_EQ(host.data<std::int64_t>()[i], other < 40 ? other : -1);
   }
 }

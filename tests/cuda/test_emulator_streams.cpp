@@ -9,7 +9,7 @@
 #include "tests/cuda/emulator/streams.h"
 #include "tests/cuda/support.h"
 
-// The emulator finds what it is there to find: in the order of work.
+// The emulator reports missing order between pieces of work.
 
 namespace troupe::kernels::cuda {
 namespace {

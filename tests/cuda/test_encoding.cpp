@@ -1,4 +1,4 @@
-// Prompts that a GPU encodes, and what happens where it cannot.
+// Prompts that a GPU encodes, and failures of the encoding.
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

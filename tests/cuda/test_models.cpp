@@ -214,7 +214,7 @@ TEST_P(DecoderOnGpu, AgreesWithTheCpu) {
   const AutoencoderKl there(cpu, config, DType::f32, weights);
   const AutoencoderKl here(gpu, config, GetParam().compute, same);
   EXPECT_EQ(here.weights_hash(), there.weights_hash());
-  // Sides that are no multiple of anything.
+  // Sides that are multiples of no block size.
   Tensor latents({4, 7, 10}, DType::f32);
   fill_normal({.seed = 9}, latents);
   Tensor want({3, 14, 20}, DType::f32);

@@ -259,7 +259,7 @@ TEST(ProgramOnGpu, JoinsACompanyOfProcesses) {
   }
 }
 
-/// Each image has the bytes of the class that made it.
+/// An image has the bytes of its own execution class.
 TEST(ProgramOnGpu, SharesAJobWithTheCoresOfAnotherProcess) {
   const std::vector<std::string> same = {"--dtype",  "f32",   "--steps", "1",
                                          "--method", "batch", "-n",      "16"};

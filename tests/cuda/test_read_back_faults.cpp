@@ -19,7 +19,7 @@ class ReadBackFaults : public testing::Test {
   void TearDown() override { emulator::configure(emulator::default_config()); }
 };
 
-/// Queues work that does nothing but say that it ran.
+/// Queues work that only sets `has_run`.
 void probe(ExecContext& ctx, bool& has_run) {
   cuda::check(emulator::enqueue(cuda::Backend::of(ctx).stream(), "a probe",
                                 [&] { has_run = true; }),

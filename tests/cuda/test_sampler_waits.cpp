@@ -133,8 +133,8 @@ struct Work {
   std::vector<BoundTask> tasks;
 };
 
-/// A step of each sample, or the sweeps of a window, of which each reads what
-/// the one before it makes.
+/// One step per sample, or the sweeps of a window; a sweep reads the output of
+/// the sweep before.
 Work work_of(ExecContext& ctx, Bench& bench, std::size_t samples, int window,
              Op op) {
   Work work{std::vector<SlotTable>(samples), {}};

@@ -102,7 +102,7 @@ TEST_F(ShardAlgorithms, OfAttentionAreRefusedWhereTheirBitsAreOthers) {
             Errc::unsupported);
 }
 
-// Nothing says which layout the whole has, or it cannot be that one.
+// The whole's layout is unknown, or impossible.
 TEST_F(ShardAlgorithms, OfAttentionNeedTheRowsOfTheWhole) {
   ExecContext ctx(1, kGpu);
   const Tensor x = upload(ctx, random({1, 90, 32}, DType::bf16, 1));

@@ -127,8 +127,8 @@ TEST(Bits, OfAttentionDependOnTheItemAlone) {
   }
 }
 
-// Items of other lengths side by side. A length is drawn from its item, so that
-// it goes where the item goes.
+// Items of other lengths side by side. A length is drawn from its item, so
+// lengths move with the items.
 TEST(Bits, OfMaskedAttentionDependOnTheItemAlone) {
   constexpr std::int64_t kHeads = 2;
   struct Size {

@@ -274,7 +274,7 @@ TEST(MaskedAttention, HasTheSameBitsWhoeverCopiesKeysAndValues) {
   }
 }
 
-// Each length has products of its own.
+// Every length has its own products.
 TEST(MaskedAttention, KeepsNoProductsOfAllLengthsThatItMet) {
   constexpr std::int64_t kKeys = 400;
   constexpr std::size_t kPerLength = 2;

@@ -103,7 +103,7 @@ TEST(Readings, RefuseWhatDoesNotFit) {
   EXPECT_EQ(readings.wait().size(), 1U);
 }
 
-// What sweeps did before there was add_carry, in the same roundings.
+// The arithmetic of sweeps before add_carry existed, with the same roundings.
 Tensor carried(ExecContext& ctx, const Tensor& step, double carry,
                const Tensor& x_new, const Tensor& x_old) {
   Tensor moved(step.shape(), DType::f32);

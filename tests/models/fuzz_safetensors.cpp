@@ -13,9 +13,9 @@
 
 namespace {
 
-/// What one file may make the reader hold at once: so many times its size, and
-/// something for any file. The map of the densest __metadata__ takes about
-/// this; a header of many tensors less than twice its size.
+/// The most memory that the reader may hold for one file: a multiple of the
+/// file's size, plus a constant. The map of the densest __metadata__ takes
+/// about this; a header of many tensors less than twice its size.
 constexpr std::size_t kMostPerByte = 16;
 constexpr std::size_t kMostAnyway = 16 * 1024;
 

@@ -77,7 +77,7 @@ TEST_P(PixArtBits, DoNotDependOnThePadding) {
     for (const std::int64_t padding : {0, 1, 50, 200}) {
       rows.add(ctx, *pixart, x, 500.0, prompt(3, tokens, padding));
     }
-    // Padding that is attended to is another prompt.
+    // Padding with attention is a different prompt.
     Condition longer;
     longer.add("prompt_embeds",
                prompt(3, tokens, 1).find("prompt_embeds")->tensor);

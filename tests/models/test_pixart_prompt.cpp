@@ -1,4 +1,4 @@
-// The condition of PixArt: what it takes, what it refuses.
+// The condition of PixArt: accepted and refused inputs.
 
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"

@@ -80,7 +80,7 @@ TEST_P(UNetBits, StayTheSameWhereverTheBlocksAreCut) {
 }
 
 /// Of segments at `cuts`, the first of which have their mirrors among the last.
-/// What a segment and its mirror share stays with them.
+/// Skips between a segment and its mirror bypass the other segments.
 std::vector<Tensor> predict_mirrored(ExecContext& ctx, const UNetConfig& config,
                                      DType compute, const Rows& rows,
                                      const std::vector<int>& cuts) {

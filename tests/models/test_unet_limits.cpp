@@ -1,4 +1,4 @@
-// What a UNet takes of memory, what its segments hold, and what it refuses.
+// Memory of a UNet, weights of its segments, and inputs that are refused.
 
 #include <set>
 

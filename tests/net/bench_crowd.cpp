@@ -1,10 +1,10 @@
-// What crashes, crowds and strangers do to a hub:
+// The cost of crashes, joins and unidentified connections for a hub:
 //
 //   bench_crowd crash [ROUNDS]        from kill -9 of a process to on_lost
 //   bench_crowd join [PEERS]          peers that join a hub within half a
 //                                     minute, and others at once
-//   bench_crowd silent [STRANGERS]    connections that say nothing
-//   bench_crowd unknown [STRANGERS]   connections that know no key, and others
+//   bench_crowd silent [CONNECTIONS]  connections that say nothing
+//   bench_crowd unknown [CONNECTIONS] connections that know no key, and others
 //                                     that know the listener's alone
 //
 // But for the first, a peer works beside all that: it sends records of 100
@@ -176,7 +176,8 @@ class Company {
   [[nodiscard]] const Sides& sides() const { return sides_; }
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
 
-  /// Runs `crowd` in a process of its own and prints what it did to the others.
+  /// Runs `crowd` in a separate process and prints the effect on the listener
+  /// and the worker.
   void measure(const std::string& name, int count,
                const std::function<void()>& crowd) {
     static_cast<void>(ask_worker());
@@ -287,7 +288,7 @@ void bench_join(int peers, double seconds) {
 }
 
 /// As many at once as a process may have.
-void bench_silent(int strangers) {
+void bench_silent(int connections) {
   Company company;
   const std::string& endpoint = company.endpoint();
   sockaddr_in to{};
@@ -295,8 +296,8 @@ void bench_silent(int strangers) {
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   to.sin_port = htons(static_cast<std::uint16_t>(
       std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
-  company.measure("silent connections", strangers, [&] {
-    for (int i = 0; i < strangers; ++i) {
+  company.measure("silent connections", connections, [&] {
+    for (int i = 0; i < connections; ++i) {
       const int one = socket(AF_INET, SOCK_STREAM, 0);
       if (one < 0 || connect(one, reinterpret_cast<const sockaddr*>(&to),
                              sizeof(to)) != 0) {
@@ -308,10 +309,10 @@ void bench_silent(int strangers) {
   });
 }
 
-/// One connection with a key that nobody knows, until it is refused. `listener`
-/// is the key that it takes for the listener's.
-void knock(void* context, const Company& company,
-           std::span<const std::byte> listener) {
+/// One connection with an unknown key, until it is refused. `listener`: the key
+/// that the connection expects of the listener.
+void try_key(void* context, const Company& company,
+             std::span<const std::byte> listener) {
   void* socket = zmq_socket(context, ZMQ_DEALER);
   const KeyPair own = make_keys().own;
   const auto set = [socket](int option, std::span<const std::byte> bytes) {
@@ -340,9 +341,9 @@ void knock(void* context, const Company& company,
   zmq_close(socket);
 }
 
-/// The listener's public key stands in the company's files alone: without one
-/// of them a stranger has it from nowhere.
-void bench_unknown(int strangers, bool knows_listener) {
+/// Only the company's files contain the listener's public key, so other
+/// processes do not know the key.
+void bench_unknown(int connections, bool knows_listener) {
   Company company;
   const KeyPair made_up = make_keys().own;
   const std::span<const std::byte> listener =
@@ -351,14 +352,14 @@ void bench_unknown(int strangers, bool knows_listener) {
   const char* what = knows_listener
                          ? "connections that know the listener's key alone"
                          : "connections that know no key";
-  company.measure(what, strangers, [&] {
+  company.measure(what, connections, [&] {
     void* context = zmq_ctx_new();
-    std::atomic<int> left = strangers;
+    std::atomic<int> left = connections;
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
         while (left.fetch_sub(1) > 0) {
-          knock(context, company, listener);
+          try_key(context, company, listener);
         }
       });
     }

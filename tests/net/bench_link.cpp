@@ -29,7 +29,7 @@ namespace {
 /// Gives values of 2 MiB and 16 KiB, and sends records back.
 class Holder final : public LinkHandler {
  public:
-  void on_knock(PeerId peer, const Greeting&) override {
+  void on_greeting(PeerId peer, const Greeting&) override {
     hub->accept(peer, "");
   }
   void on_up(PeerId, const Greeting&) override {}
@@ -58,7 +58,7 @@ class Holder final : public LinkHandler {
 
 class Asker final : public LinkHandler {
  public:
-  void on_knock(PeerId, const Greeting&) override {}
+  void on_greeting(PeerId, const Greeting&) override {}
   void on_up(PeerId, const Greeting&) override {
     note([&] { ++num_up; });
   }
@@ -162,7 +162,8 @@ class Asker final : public LinkHandler {
       asker.wait([&] { return asker.num_rooms > rooms; });
     }
   }
-  // All of them have arrived when this one is back.
+  // Records keep their order: when the echo of this record is back, all earlier
+  // records have arrived.
   const long before = asker.num_records;
   while (hub.send(peer, share(std::string("e"))) != SendResult::queued) {
     usleep(100);
@@ -186,8 +187,8 @@ class Asker final : public LinkHandler {
 }
 
 /// Processor seconds that a connection with an unknown key costs the holder.
-[[nodiscard]] double stranger_cost(const DialOptions& dial,
-                                   const std::string& endpoint, pid_t holder) {
+[[nodiscard]] double refusal_cost(const DialOptions& dial,
+                                  const std::string& endpoint, pid_t holder) {
   Asker stranger;
   const auto hub = make_hub({.role = "asker", .keys = make_keys()}, stranger);
   constexpr int kDials = 300;
@@ -205,7 +206,7 @@ void run_asker(HubOptions options, DialOptions dial,
                double seconds, pid_t holder) {
   const bool dial_has_key = dial.key.has_value();
   const double stranger =
-      dial_has_key ? stranger_cost(dial, endpoint, holder) : 0;
+      dial_has_key ? refusal_cost(dial, endpoint, holder) : 0;
   Asker asker;
   const auto hub = make_hub(std::move(options), asker);
   const PeerId peer = hub->dial(endpoint, std::move(dial));
@@ -283,7 +284,7 @@ int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
   std::printf("%-9s %13s %10s %13s %13s %13s %14s %11s\n", "", "2 MiB values",
               "both CPU", "16 KiB 1 way", "16 KiB value", "100 B echo",
-              "100 B records", "stranger");
+              "100 B records", "unknown key");
   for (const char* transport : {"ipc", "tcp"}) {
     for (const bool has_keys : {false, true}) {
       if (argc < 3 || std::string(argv[2]) == transport) {

@@ -54,7 +54,7 @@ class BenchHandler final : public LinkHandler {
  public:
   explicit BenchHandler(bool echoes = false) : echoes_(echoes) {}
 
-  void on_knock(PeerId peer, const Greeting&) override {
+  void on_greeting(PeerId peer, const Greeting&) override {
     hub->accept(peer, "");
   }
   void on_up(PeerId, const Greeting&) override {

@@ -52,7 +52,7 @@ TEST(HubVersions, HeardFromWhoListens) {
                            "version 1; it says: I am newer");
 }
 
-/// A stranger that greets properly; the session it has then.
+/// Sends a proper greeting and returns the session of the answer.
 [[nodiscard]] SessionId greet(RawPeer& raw, std::uint64_t dialler) {
   raw.send({frame_text({.kind = FrameKind::hello,
                         .session = {.dialler = dialler},
@@ -166,15 +166,15 @@ TEST(HubHostile, GarbageHurtsNobodyElse) {
   [[maybe_unused]] const std::uint64_t before = peak_rss_bytes();
   std::atomic<bool> is_over = false;
   std::atomic<int> num_greeted = 0;
-  std::vector<std::thread> strangers;
+  std::vector<std::thread> attackers;
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-    strangers.emplace_back([&, seed] {
+    attackers.emplace_back([&, seed] {
       flood(endpoint, seed, num_garbage_frames() / 2, num_greeted);
     });
   }
   std::thread watch([&] {
-    for (std::thread& stranger : strangers) {
-      stranger.join();
+    for (std::thread& attacker : attackers) {
+      attacker.join();
     }
     is_over = true;
   });
@@ -197,14 +197,14 @@ TEST(HubHostile, GarbageHurtsNobodyElse) {
   }
   watch.join();
   std::printf(
-      "%d frames of garbage from %d strangers; meanwhile %zu values, "
+      "%d frames of garbage from %d peers; meanwhile %zu values, "
       "the slowest in %.1f ms\n",
       num_garbage_frames(), num_greeted.load(), num_values,
       std::chrono::duration<double, std::milli>(slowest).count());
   EXPECT_TRUE(a.witness.wait_records(1, sent));
   EXPECT_EQ(a.witness.look(1).num_records, sent);
   EXPECT_FALSE(b.witness.look(peer).loss);
-  EXPECT_GE(num_greeted, 10) << "strangers that were let in";
+  EXPECT_GE(num_greeted, 10) << "peers that were let in";
 #ifndef __SANITIZE_ADDRESS__
   EXPECT_LT(peak_rss_bytes() - before, std::uint64_t{400} << 20U);
 #endif

@@ -25,11 +25,12 @@ namespace troupe::net {
 /// Long enough for a busy machine: no test waits so long unless it fails.
 inline constexpr Duration kPatience = std::chrono::seconds(30);
 
-/// A process's side of a hub: lets everybody in, and remembers what it is told.
+/// A process's side of a hub: lets every peer in, and records the calls of the
+/// handler.
 class Witness final : public LinkHandler {
  public:
   struct Peer {
-    std::optional<Greeting> knocked;
+    std::optional<Greeting> greeted;
     std::optional<Greeting> up;
     std::vector<std::string> records;
     std::size_t num_records = 0;
@@ -40,8 +41,8 @@ class Witness final : public LinkHandler {
     std::optional<Loss> loss;
   };
 
-  void on_knock(PeerId peer, const Greeting& greeting) override {
-    note([&] { peers_[peer].knocked = greeting; });
+  void on_greeting(PeerId peer, const Greeting& greeting) override {
+    note([&] { peers_[peer].greeted = greeting; });
     if (refusal) {
       hub->refuse(peer, *refusal);
     } else if (accepts) {
@@ -144,7 +145,7 @@ class Witness final : public LinkHandler {
     return peers_.size();
   }
 
-  /// Who asks for it gets it at once.
+  /// Every question for the value gets it at once.
   void offer(const std::string& key, Value value) {
     note([&] { values_[key] = std::move(value); });
   }

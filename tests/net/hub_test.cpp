@@ -64,9 +64,9 @@ class HubLink : public testing::TestWithParam<Kind> {
 
 TEST_P(HubLink, GreetsBothWays) {
   const Witness::Peer seen_by_a = a_->witness.look(of_a_);
-  EXPECT_EQ(seen_by_a.knocked->role, "worker");
-  EXPECT_EQ(seen_by_a.knocked->record, "hello");
-  EXPECT_EQ(seen_by_a.knocked->address,
+  EXPECT_EQ(seen_by_a.greeted->role, "worker");
+  EXPECT_EQ(seen_by_a.greeted->record, "hello");
+  EXPECT_EQ(seen_by_a.greeted->address,
             GetParam().name == "tcp" ? "127.0.0.1" : "");
   const Witness::Peer seen_by_b = b_->witness.look(of_b_);
   EXPECT_EQ(seen_by_b.up->role, "coordinator");
@@ -231,8 +231,8 @@ TEST_P(HubLink, BringsManyValuesToTwoAskersAtOnce) {
 [[nodiscard]] std::vector<Kind> kinds() {
   std::vector<Kind> all{{"ipc"}, {"tcp"}, {"ipc", true}, {"tcp", true}};
 #ifndef __SANITIZE_THREAD__
-  // It hands bytes from thread to thread by pointers. What orders that is
-  // inside libzmq, which is not instrumented.
+  // inproc passes pointers between threads. The synchronisation is inside
+  // libzmq, which is not instrumented.
   all.push_back({"inproc"});
 #endif
   return all;

@@ -14,7 +14,7 @@
 
 namespace troupe::net {
 
-/// A ZeroMQ socket without a hub: it sends what no hub would.
+/// A ZeroMQ socket without a hub: it sends frames that no hub would send.
 class RawPeer {
  public:
   RawPeer(int type, const std::string& endpoint, bool listens = false)

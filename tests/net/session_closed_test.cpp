@@ -104,7 +104,8 @@ TEST(SessionClosed, TakesNoFrameOfAClosedConnectionForASignOfLife) {
   const TimePoint start{std::chrono::hours(1)};
   SessionPair pair(1, {});
   connect(pair);
-  // Nothing is cut: what the peer says is as what was on its way before.
+  // The lanes count as closed but still deliver: frames of the peer count as
+  // sent before the close.
   pair.set_lanes(false);
   pair.run(start + 540ms);
   EXPECT_TRUE(pair.ends[0].ended);

@@ -23,10 +23,10 @@ namespace troupe::net {
   return record;
 }
 
-/// One side of a link as its shell treats it. End 0 dials.
+/// One side of a link, driven as the hub drives a session. End 0 dials.
 struct SessionEnd {
   std::optional<LinkSession> session;
-  bool knocked = false;
+  bool greeted = false;
   bool up = false;
   std::optional<Ended> ended;
   std::vector<std::string> sent;
@@ -111,7 +111,7 @@ class SessionPair {
       }
     }
   }
-  /// One side sees it of one connection.
+  /// One side sees one connection open or close.
   void set_lane(int end, Lane lane, bool is_open) {
     if (ends[end].session && !ends[end].ended) {
       event(end, is_open ? SessionEvent(LaneOpened{lane})
@@ -164,8 +164,8 @@ class SessionPair {
     for (SessionCommand& command : commands) {
       if (auto* frame = std::get_if<Transmit>(&command)) {
         wire_.send(index, *frame, now);
-      } else if (std::get_if<Knocked>(&command) != nullptr) {
-        EXPECT_FALSE(std::exchange(end.knocked, true));
+      } else if (std::get_if<Greeted>(&command) != nullptr) {
+        EXPECT_FALSE(std::exchange(end.greeted, true));
         if (accepts) {
           act(index, end.session->on(Accept{"welcome"}, clock(index)));
         }

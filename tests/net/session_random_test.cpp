@@ -27,8 +27,9 @@ void expect_prefix(const SessionEnd& from, const SessionEnd& to) {
   }
 }
 
-/// Connections that are closed and made again, each side seeing it when it
-/// does. Returns whether a side may lose the other over it.
+/// Closes connections and makes new ones. The two sides notice at different
+/// times. Returns whether a side may lose the other because of the closed
+/// connections.
 bool close_connections(SessionPair& pair) {
   std::mt19937_64& random = pair.random();
   const bool is_short = random() % 4 != 0;

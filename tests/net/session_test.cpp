@@ -89,7 +89,7 @@ TEST(Session, CarriesTheSentenceOfARefusal) {
   SessionPair pair(1, {});
   pair.accepts = false;
   pair.run(pair.now + 10ms);
-  ASSERT_TRUE(pair.ends[1].knocked);
+  ASSERT_TRUE(pair.ends[1].greeted);
   pair.event(1, Leave{"the job has other weights\n"});
   EXPECT_FALSE(pair.ends[1].ended->loss);
   pair.run(pair.now + 10ms);
@@ -209,13 +209,13 @@ TEST(Session, WaitsForTheFirstBeatWhileTheControlLaneLives) {
   ASSERT_TRUE(pair.ends[1].ended);
   EXPECT_TRUE(pair.ends[0].ended->loss->cause == LossCause::silent ||
               pair.ends[1].ended->loss->cause == LossCause::silent)
-      << "who was first; the other was told";
+      << "one side saw the silence; the other got its message";
 }
 
 TEST(Session, IsForgottenByAPeerThatLostIt) {
   SessionPair pair(1, {});
   pair.run(pair.now + 10ms);
-  pair.ends[1].ended = Ended{};  // as if its process had begun anew
+  pair.ends[1].ended = Ended{};  // as if its process had restarted
   pair.run(pair.now + 600ms);
   ASSERT_TRUE(pair.ends[0].ended);
   EXPECT_EQ(pair.ends[0].ended->loss->cause, LossCause::forgotten);
@@ -312,7 +312,7 @@ TEST(Session, EndsWithAPeerThatBreaksTheProtocol) {
   pair.run(pair.now + 10ms);
   ASSERT_TRUE(pair.ends[1].ended);
   EXPECT_EQ(pair.ends[1].ended->loss->cause, LossCause::breach);
-  EXPECT_TRUE(pair.ends[0].ended) << "it is told";
+  EXPECT_TRUE(pair.ends[0].ended) << "the peer has said so";
 }
 
 TEST(Session, EndsWithAPeerWhoseRecordHasNoEnd) {

@@ -85,7 +85,7 @@ class ValuePair {
   ValueAsker asker{"the holder"};
   ValueHolder holder{1};
   TimePoint now{std::chrono::hours(1)};
-  /// What is there, and questions for what is not there yet.
+  /// Values that exist, and open questions for missing values.
   std::map<std::string, Value> values;
   std::map<WantId, std::string> open_wants;
   std::set<std::string> never;

@@ -132,7 +132,7 @@ TEST(ValueTransfer, IsLateAtItsDeadline) {
   EXPECT_TRUE(pair.ended.empty());
   pair.run(pair.now + 2ms);
   EXPECT_EQ(pair.ended.at(1).status, FetchStatus::late);
-  EXPECT_TRUE(pair.open_wants.empty()) << "the holder is told";
+  EXPECT_TRUE(pair.open_wants.empty()) << "the holder knows";
 }
 
 TEST(ValueTransfer, IsLateWhenNothingComesForTooLong) {

@@ -92,7 +92,7 @@ class VirtualWire {
 
   /// The most bytes that were on their way at once.
   [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
-  /// Frames of a kind that were sent, whatever became of them.
+  /// Frames of a kind that were sent, whether or not they arrived.
   [[nodiscard]] int num_sent(FrameKind kind) { return num_sent_[kind]; }
   /// Flips that only the hash of the whole value can show.
   [[nodiscard]] int flipped_values() const { return flipped_values_; }

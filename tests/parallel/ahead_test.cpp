@@ -68,7 +68,7 @@ class RandomRun {
   [[nodiscard]] int num_cuts() const { return num_cuts_; }
   /// Numbers of accepted calls that it came by, but for the last.
   [[nodiscard]] const std::set<int>& came_by() const { return came_by_; }
-  /// Those at which it went on in another instance.
+  /// Numbers of accepted calls at which the run went on in another instance.
   [[nodiscard]] const std::set<int>& went_on_at() const { return went_on_at_; }
 
  private:
@@ -96,7 +96,7 @@ class RandomRun {
       take_cut();
     } else if (choice == 98) {
       go_on_from(snapshot_, values_);  // of a while ago: another run
-      mail_.clear();
+      in_flight_.clear();
     } else {
       take_cut();
       go_on_from(snapshot_, values_);  // results on their way come too late
@@ -139,7 +139,7 @@ class RandomRun {
     });
   }
 
-  /// False if no task can run. One that has run may run again.
+  /// False if no task can run. A finished task may run again.
   bool work() {
     std::erase_if(pending_, [&](const Task& task) {
       return applied_here_.contains({task.id, task.version}) && below(4) != 0;
@@ -162,7 +162,7 @@ class RandomRun {
       EXPECT_TRUE(table_->put(task.outputs[k], made->outputs[k]));
     }
     for (std::size_t copies = 1 + below(5) / 4; copies > 0; --copies) {
-      mail_.push_back(made->result);
+      in_flight_.push_back(made->result);
     }
     if (below(5) != 0) {
       pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(chosen));
@@ -171,12 +171,12 @@ class RandomRun {
   }
 
   bool deliver() {
-    if (mail_.empty()) {
+    if (in_flight_.empty()) {
       return false;
     }
-    std::swap(mail_[below(mail_.size())], mail_.back());
-    const TaskResult result = std::move(mail_.back());
-    mail_.pop_back();
+    std::swap(in_flight_[below(in_flight_.size())], in_flight_.back());
+    const TaskResult result = std::move(in_flight_.back());
+    in_flight_.pop_back();
     if (const auto dead = method_->apply(result)) {
       out_.erase(result.id);
       applied_here_.insert({result.id, result.version});
@@ -222,7 +222,7 @@ class RandomRun {
   std::unique_ptr<SymbolTable> table_;
   std::vector<Task> pending_;          ///< handed out; some have run
   std::map<std::uint64_t, Task> out_;  ///< handed out, and not applied
-  std::vector<TaskResult> mail_;       ///< on their way
+  std::vector<TaskResult> in_flight_;  ///< on their way
   std::set<std::pair<std::uint64_t, std::uint32_t>> applied_here_;
   std::string snapshot_;
   Values values_;

@@ -37,9 +37,9 @@ constexpr std::array kOrders = {Order::in_order, Order::any,
                                 Order::newest_first, Order::some_late,
                                 Order::one_kind_late};
 
-/// One run of a method on symbolic values. What a process that does all of it
-/// holds is counted as the coordinator knows it: from when the tasks that make
-/// a value are handed out, until after its death other tasks are.
+/// One run of a method on symbolic values. Counts the values of a process that
+/// does all the work, with the knowledge of the coordinator: a value counts
+/// from the hand-out of its task until the first hand-out after its death.
 class CountingRun {
  public:
   CountingRun(const MethodOptions& options, const Schedule& schedule,
@@ -54,11 +54,11 @@ class CountingRun {
   [[nodiscard]] LiveValues run() {
     hand_out();
     while (!method_->done()) {
-      const bool can_take = !mail_.empty() && !all_late();
+      const bool can_take = !in_flight_.empty() && !all_late();
       if ((can_take && below(2) == 0) || !work()) {
         take_result();
       }
-      if (below(3) != 0 || (mail_.empty() && pending_.empty())) {
+      if (below(3) != 0 || (in_flight_.empty() && pending_.empty())) {
         hand_out();
       }
     }
@@ -78,7 +78,7 @@ class CountingRun {
   }
   [[nodiscard]] bool all_late() const {
     return std::ranges::all_of(
-        mail_, [this](const Task& task) { return is_late(task); });
+        in_flight_, [this](const Task& task) { return is_late(task); });
   }
 
   void hand_out() {
@@ -100,8 +100,8 @@ class CountingRun {
     count();
   }
 
-  /// Their kinds are known when they are made; those to come count with the
-  /// tasks that are out.
+  /// The kinds of values are known when the values are made; those to come
+  /// count with the tasks that are out.
   void count() {
     std::set<Slot> left = held_;
     LiveValues now;
@@ -155,7 +155,7 @@ class CountingRun {
     for (std::size_t k = 0; k < task.outputs.size(); ++k) {
       EXPECT_TRUE(table_.put(task.outputs[k], made->outputs[k]));
     }
-    mail_.push_back(task);
+    in_flight_.push_back(task);
     results_.push_back(made->result);
     return true;
   }
@@ -167,15 +167,15 @@ class CountingRun {
   }
 
   void take_result() {
-    std::size_t chosen = choose(mail_.size());
+    std::size_t chosen = choose(in_flight_.size());
     if (!all_late()) {
-      while (is_late(mail_[chosen])) {
-        chosen = (chosen + 1) % mail_.size();
+      while (is_late(in_flight_[chosen])) {
+        chosen = (chosen + 1) % in_flight_.size();
       }
     }
     const auto at = static_cast<std::ptrdiff_t>(chosen);
     const auto dead = method_->apply(results_[chosen]);
-    mail_.erase(mail_.begin() + at);
+    in_flight_.erase(in_flight_.begin() + at);
     results_.erase(results_.begin() + at);
     ASSERT_TRUE(dead.has_value());
     dead_.insert(dead_.end(), dead->begin(), dead->end());
@@ -189,7 +189,7 @@ class CountingRun {
   std::unique_ptr<Method> method_;
   SymbolTable table_{kCounted};
   std::vector<Task> pending_;        ///< handed out, have not run
-  std::vector<Task> mail_;           ///< have run
+  std::vector<Task> in_flight_;      ///< have run
   std::vector<TaskResult> results_;  ///< theirs
   std::vector<Slot> dead_;           ///< since tasks were last handed out
   std::set<Slot> held_{kInitialSlot};

@@ -84,7 +84,7 @@ TEST(MarkedGraph, StrideTwoFeedsAsyncDiffsTimesteps) {
   const MarkedGraph graph = make_stale_graph(stale(3, 2, 1));
   const auto firings = graph.firings(40);
   // Step 21 is at an even offset: its own executor with its own timestep, over
-  // segments that were told the timestep after theirs.
+  // segments that got the timestep after theirs.
   const std::vector<TraceEntry> even = {{2, 21, 21}, {1, 19, 20}, {0, 17, 18}};
   EXPECT_EQ(provenance(graph, firings, 21).segments, even);
   const std::vector<TraceEntry> odd = {{3, 22, 22}, {1, 19, 20}, {0, 17, 18}};

@@ -71,7 +71,7 @@ RC_GTEST_PROP(Onion, FollowsItsRecurrence, ()) {
   const auto made = [](int segment, std::int64_t hidden, std::int64_t skip) {
     return 3 * hidden + 5 * skip * segment + segment + hidden % 7;
   };
-  // What the method does with its slots.
+  // The slots of the method.
   const auto method = make_method(options, Schedule(testing::steps(calls)));
   std::map<Slot, std::int64_t> slots = {{kInitialSlot, 42}};
   std::vector<std::int64_t> trajectory = {42};

@@ -93,7 +93,7 @@ RC_GTEST_PROP(AnyOrder, SegmentsAndWorkersLeaveFreshPipelinesExact, ()) {
                                  *rc::gen::inRange(1, 4));
 }
 
-/// Stale onions have their own answer, whoever computes it and whenever.
+/// Stale onions have their own answer, independent of workers and timing.
 RC_GTEST_PROP(AnyOrder, StaleOnionsGiveThePlainLoopsBytes, ()) {
   const int parts = *rc::gen::inRange(2, 6);
   MethodOptions options{

@@ -26,7 +26,7 @@ struct BarrierEnd {
   std::int64_t rounds = 0;
 };
 
-/// Picard as one reads it: a round ends before the next one begins. What
+/// Picard in its plain form: a round ends before the next one begins. What
 /// overlapped rounds are compared with. The network has
 ///   State, Output
 ///   Output evaluate(call, state)

@@ -148,20 +148,20 @@ class AnyArrival {
     for (std::size_t k = 0; k < made->outputs.size(); ++k) {
       EXPECT_TRUE(table_.put(waiting_[i].outputs[k], made->outputs[k]));
     }
-    mail_.push_back(made->result);
+    in_flight_.push_back(made->result);
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     return true;
   }
 
   bool deliver() {
-    if (mail_.empty()) {
+    if (in_flight_.empty()) {
       return false;
     }
-    std::swap(
-        mail_[static_cast<std::size_t>(below(static_cast<int>(mail_.size())))],
-        mail_.back());
-    const TaskResult result = std::move(mail_.back());
-    mail_.pop_back();
+    std::swap(in_flight_[static_cast<std::size_t>(
+                  below(static_cast<int>(in_flight_.size())))],
+              in_flight_.back());
+    const TaskResult result = std::move(in_flight_.back());
+    in_flight_.pop_back();
     const auto dead = method_->apply(result);
     EXPECT_TRUE(dead.has_value());
     EXPECT_TRUE(table_.erase(dead.value())) << "a slot died twice";
@@ -174,7 +174,7 @@ class AnyArrival {
   std::mt19937_64 random_;
   int work_share_;
   std::vector<Task> waiting_;
-  std::vector<TaskResult> mail_;
+  std::vector<TaskResult> in_flight_;
   bool has_overlapped_ = false;
 };
 

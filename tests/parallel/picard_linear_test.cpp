@@ -64,16 +64,15 @@ Iteration iterate(const ScheduleOptions& schedule, Carry carry,
 constexpr double kRounding = 1e-5;
 
 TEST(Picard, SolvesALinearChainInOneSweepWithTheStepsOwnCoefficient) {
-  // One sweep that solves it, one that finds nothing left to change but f32's
-  // rounding.
+  // The first sweep solves the chain; the second changes only f32's rounding.
   const Iteration found = iterate(steps(20), Carry::coefficient, 3e-3);
   EXPECT_LT(found.error_after_one_sweep, kRounding);
   EXPECT_EQ(found.rounds, 2);
 }
 
 TEST(Picard, DoesNotSolveALinearChainInOneSweepWithTheIdentity) {
-  // DDIM's slopes are not 1, so that each sweep leaves (slope − 1) of what it
-  // should have carried.
+  // DDIM's slopes are not 1, so a sweep misses the share (slope − 1) of the
+  // true correction.
   const Iteration found = iterate(steps(20), Carry::identity, 3e-3);
   EXPECT_GT(found.error_after_one_sweep, 0.05);
   EXPECT_GT(found.rounds, 2);

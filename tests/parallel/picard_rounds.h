@@ -131,7 +131,7 @@ inline void expect_exact_is_kept(Bench& bench, Evaluator& network,
                         .outputs = {first_swept + n}},
                        &slots});
     }
-    // Each reads what the one before it makes.
+    // A sweep reads the output of the sweep before.
     const auto results = run_tasks(runner, bench.ctx, tasks);
     for (Slot n = 0; n < calls; ++n) {
       EXPECT_EQ(results[n].scalars, (std::vector<double>{0.0, 1.0})) << name;

@@ -8,7 +8,7 @@
 
 namespace troupe::samplers {
 
-/// What one model output was made of: a line of firings back to a state.
+/// The inputs of one model output: a line of firings back to a state.
 struct TraceEntry {
   int node = 0;
   int step = 0;

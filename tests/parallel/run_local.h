@@ -18,8 +18,8 @@ namespace troupe::samplers {
   return runner.finish(ctx, *queued);
 }
 
-/// Takes off what runs next: sweeps, and when there are none all the others, so
-/// that each round of a window is one forward pass.
+/// Removes and returns the next tasks to run: all sweeps, or without sweeps all
+/// other tasks, so that a round of a window is one forward pass.
 [[nodiscard]] inline std::vector<BoundTask> take_next(
     std::vector<BoundTask>& tasks) {
   const auto others = std::stable_partition(

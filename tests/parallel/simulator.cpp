@@ -95,7 +95,7 @@ bool Simulator::work(std::size_t worker) {
         [&](const Sample& s) { return s.slots.get() == group[i].slots; });
     most_slots_ = std::max(most_slots_, sample->slots->size());
     for (std::size_t copies = 1 + below(4) / 3; copies > 0; --copies) {
-      mail_.push_back(
+      in_flight_.push_back(
           {static_cast<std::size_t>(sample - samples_.begin()), results[i]});
     }
   }
@@ -103,9 +103,9 @@ bool Simulator::work(std::size_t worker) {
 }
 
 void Simulator::deliver() {
-  std::swap(mail_[below(mail_.size())], mail_.back());
-  const Message message = std::move(mail_.back());
-  mail_.pop_back();
+  std::swap(in_flight_[below(in_flight_.size())], in_flight_.back());
+  const Message message = std::move(in_flight_.back());
+  in_flight_.pop_back();
   Sample& sample = samples_[message.sample];
   if (const auto dead = sample.method->apply(message.result)) {
     sample.slots->erase(*dead);
@@ -117,7 +117,7 @@ void Simulator::deliver() {
 void Simulator::run() {
   while (!is_done()) {
     for (std::size_t sample = 0; sample < samples_.size(); ++sample) {
-      if (below(2) == 0 || mail_.empty()) {
+      if (below(2) == 0 || in_flight_.empty()) {
         hand_out(sample);
       }
     }
@@ -127,12 +127,12 @@ void Simulator::run() {
         busy.push_back(i);
       }
     }
-    if (busy.size() > 1 || !mail_.empty()) {
+    if (busy.size() > 1 || !in_flight_.empty()) {
       std::erase(busy, static_cast<std::size_t>(frozen_));
     }
-    if (!busy.empty() && (mail_.empty() || below(2) == 0)) {
+    if (!busy.empty() && (in_flight_.empty() || below(2) == 0)) {
       work(busy[below(busy.size())]);
-    } else if (!mail_.empty()) {
+    } else if (!in_flight_.empty()) {
       deliver();
     } else if (busy.empty()) {
       throw Error(Errc::internal, "simulator", "nothing can go on");

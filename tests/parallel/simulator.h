@@ -59,7 +59,7 @@ class Simulator {
   std::mt19937_64 random_;
   std::vector<std::vector<BoundTask>> workers_;  ///< what each has to do
   std::vector<Sample> samples_;
-  std::vector<Message> mail_;
+  std::vector<Message> in_flight_;
   int frozen_ = -1;
   std::size_t dropped_ = 0;
   std::size_t most_slots_ = 0;

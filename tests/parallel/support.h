@@ -35,8 +35,9 @@ class ToyEvaluator : public Evaluator {
 
   /// How strongly the output depends on the latents; per sample, default 1.
   std::map<std::uint64_t, float> strength;
-  /// Layers of the first half hand what they make to those of the second half,
-  /// too, the last one to the first; so much of it is added to their input.
+  /// Layers of the first half also feed the second half, mirrored: the last of
+  /// the first half feeds the first of the second. `skip_weight` scales the
+  /// added input.
   float skip_weight = 0;
 
   /// Rows seen so far.

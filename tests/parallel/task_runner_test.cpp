@@ -258,7 +258,7 @@ TEST_F(TaskRunnerTest, ANaNIsTheSamplesFaultWhereNobodyCanSayWhichBlocks) {
          {Errc::invalid_argument, Errc::device_full, Errc::out_of_memory}) {
       EXPECT_EQ(code_of_nan(bench_, code, options), Errc::non_finite);
     }
-    // It may have made the NaN, and another device begins the sample anew.
+    // It may have made the NaN, and another device restarts the sample.
     EXPECT_EQ(code_of_nan(bench_, Errc::device_lost, options),
               Errc::device_lost);
   }

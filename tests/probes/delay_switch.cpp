@@ -1,8 +1,8 @@
 // delay_switch MILLISECONDS INTERFACE…
 //
-// An Ethernet switch that delivers every frame so much later, for kernels
-// without netem. It learns which interface an address is behind, and sends to
-// all others what it cannot place. It goes to the background as soon as it
+// An Ethernet switch that delays every frame, for kernels without netem. The
+// switch learns the interface of each address, and sends frames for unknown
+// addresses to all other interfaces. It goes to the background as soon as it
 // works. Frames come and go as the kernel has them (PACKET_VNET_HDR): up to 64
 // KiB in one, with checksums left open, so that it keeps up with a fast link.
 // scripts/hosts.sh starts it, in a network namespace of its own.
@@ -198,7 +198,8 @@ int main(int argc, char** argv) {
     require(argc >= 4, "expected MILLISECONDS INTERFACE INTERFACE…");
     Switch ports(std::chrono::milliseconds(milliseconds_of(argv[1])),
                  {argv + 2, argv + argc});
-    // It stands for wires: what computes beside it shall not slow it down.
+    // The switch stands for wires: other load on the machine must not slow it
+    // down.
     constexpr int kAheadOfOthers = -10;
     (void)::setpriority(PRIO_PROCESS, 0, kAheadOfOthers);
     (void)::prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds; else 50,000

@@ -99,7 +99,7 @@ TEST(SchedulerConfig, ReadsTheKeysOfStableDiffusion) {
   EXPECT_TRUE(options.skip_prk_steps);
   EXPECT_FALSE(options.set_alpha_to_one);
   EXPECT_EQ(options.steps_offset, 1);
-  // Another solver drops what its class does not have.
+  // Another solver drops the keys of foreign classes.
   const auto ddim = parse_scheduler_config(file, "sd", parse_solver("ddim"));
   EXPECT_FALSE(ddim.skip_prk_steps);
   EXPECT_FALSE(ddim.set_alpha_to_one);

@@ -6,7 +6,7 @@
 namespace troupe::actors::simulator {
 namespace {
 
-/// So many that their mean is `rate`, two at most.
+/// A random count of at most two, with mean `rate`.
 int drawn_count(double rate, Random& random) {
   return (random.chance(rate / 2) ? 1 : 0) + (random.chance(rate / 2) ? 1 : 0);
 }

@@ -13,7 +13,7 @@
 #include "tests/simulator/scenario.h"
 #include "tests/simulator/symbols.h"
 
-// What happens in a simulated company, each at its time.
+// The events of a simulated company, by time.
 namespace troupe::actors::simulator {
 
 struct ToCoordinator {
@@ -40,7 +40,7 @@ struct Thaws {
   int worker = 0;
 };
 
-/// A process is told to free something.
+/// A process is to free values.
 struct ToProcess {
   int process = 0;
   std::variant<FreeValues, DropRuns> news;
@@ -48,7 +48,8 @@ struct ToProcess {
 
 /// A process is asked for a value, and answers.
 struct Question {
-  /// The link that brought it, and its number there.
+  /// The link that the question came over, and the link's number of the
+  /// question.
   struct Origin {
     int process = 0;
     Side side{};

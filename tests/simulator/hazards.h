@@ -9,7 +9,7 @@
 
 namespace troupe::actors::simulator {
 
-/// How often something befell a job that its company must outlive, in many
+/// How often a job met a hazard that its company must outlive, in many
 /// schedules together.
 class Hazards {
  public:

@@ -98,8 +98,8 @@ class Ledger {
   [[nodiscard]] int num_cancelled() const noexcept { return num_cancelled_; }
   /// The result of the sample is being fetched.
   [[nodiscard]] bool is_coming_home(std::uint64_t sample_index) const;
-  /// What may lie in the process: what it keeps for values, and more for each
-  /// sample that came to it after others were lost; 0: no limit.
+  /// The most bytes of values in the process: the budget of the process, and
+  /// more for each sample that came after a loss; 0: no limit.
   [[nodiscard]] std::uint64_t most_bytes(int process) const;
   /// No lease of the worker is longer, by the passes that were heard of.
   [[nodiscard]] Duration longest_lease(int worker) const;

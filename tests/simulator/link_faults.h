@@ -11,7 +11,7 @@
 namespace troupe::actors::simulator {
 
 enum class LinkFaultKind : std::uint8_t {
-  cut,            ///< all connections break and are made anew
+  cut,            ///< all connections break and are made again
   cut_in_record,  ///< one breaks between two pieces of a record
   partition,      ///< nothing gets through, in one direction or both
   freeze,         ///< the process stands still: it neither reads nor beats
@@ -20,7 +20,7 @@ enum class LinkFaultKind : std::uint8_t {
 };
 inline constexpr int kNumLinkFaultKinds = 6;
 
-/// What befalls the process that is on a host then.
+/// The fault of the process that is on the host at that time.
 struct LinkFault {
   LinkFaultKind kind = LinkFaultKind::cut;
   TimePoint when;

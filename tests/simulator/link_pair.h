@@ -27,7 +27,7 @@ struct LinkSabotage {
   bool resumes_lost_sessions = false;
 };
 
-/// What befell a link.
+/// Faults that a link met.
 struct LinkCounts {
   int lost_in_record = 0;  ///< connections, between two pieces of a record
   int duplicates = 0;      ///< pieces of records that came again

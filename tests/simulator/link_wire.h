@@ -23,16 +23,16 @@ inline constexpr int kNumSides = 2;
   return static_cast<std::size_t>(side);
 }
 
-/// What passes between the sides, as ZeroMQ does it: one connection per lane.
-/// A frame that is sent while its connection is being made anew waits for it
-/// if the dialler sent it (a beat does not); the listener's is lost, and so is
+/// What passes between the sides, as ZeroMQ does it: one connection per lane. A
+/// frame that is sent while its connection is being made again waits for it if
+/// the dialler sent it (a beat does not); the listener's is lost, and so is
 /// what the listener sends before it has heard the new connection. What was on
 /// its way on a connection that broke is lost; some of it may have reached the
 /// listener's host before, and is read late. Thread: one.
 class LinkWire {
  public:
-  /// Pipes: of each lane one to each side, and one to the listener for what is
-  /// read late.
+  /// Pipes: per lane one pipe to each side, and one to the listener for late
+  /// reads.
   static constexpr std::size_t kPipesPerLane = 3;
   static constexpr std::size_t kNumPipes = net::kNumLanes * kPipesPerLane;
 
@@ -67,7 +67,7 @@ class LinkWire {
     route(lane) = connection;
   }
 
-  /// The lane's connection breaks; it is made anew after `down`. `lingers`:
+  /// The lane's connection breaks; it is made again after `down`. `lingers`:
   /// what was on its way to the listener is read late. Returns when to look at
   /// pipes.
   [[nodiscard]] std::vector<Due> cut(net::Lane lane, Duration down,

@@ -35,7 +35,7 @@ TEST(LinkedSimulator, GivesOneSeedTheSameOutcomeAgain) {
   }
 }
 
-// Neither do connections that break and are made anew, nor partitions that end
+// Neither do connections that break and are made again, nor partitions that end
 // within the lease.
 TEST(LinkedSimulator, LosesNobodyWithinALease) {
   LinkFaultRates rates = kNoLinkFaults;
@@ -83,7 +83,8 @@ TEST(LinkedSimulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
   EXPECT_LT(failed_samples, kSchedules / 10);  // of 20 to 28 times as many
 }
 
-// Each by the law that it breaks, whatever other law it breaks before.
+// Among many schedules, one reports the bug by its own law; others may break
+// another law first.
 TEST(LinkedSimulator, FindsPlantedBugs) {
   const std::vector<PlantedBug> bugs = {
       {"not sending again", not_sending_again(), "a record waits for ever"},
@@ -93,12 +94,12 @@ TEST(LinkedSimulator, FindsPlantedBugs) {
       {"leaving out records", leaving_out_records(), "a record is left out"},
       {"resuming a lost session", resuming_a_lost_session(),
        "a record of a lost session arrives"},
-      {"not reporting a loss", not_reporting_a_loss(), "nobody is told"},
-      {"not noticing silence", not_noticing_silence(), "nobody is told"},
+      {"not reporting a loss", not_reporting_a_loss(), "without a report"},
+      {"not noticing silence", not_noticing_silence(), "without a report"},
       {"going on without a link", going_on_without_a_link(),
        "goes on that has lost its link"},
       {"keeping room", keeping_room(), "a record waits for ever"},
-      {"forgetting to beat", forgetting_to_beat(), "that nothing befell"},
+      {"forgetting to beat", forgetting_to_beat(), "without a fault"},
       {"acknowledging too much", acknowledging_too_much(), "do not agree"},
       {"giving no more credit", giving_no_more_credit(), "the job hangs"},
       {"never ending a lost question", never_ending_a_lost_question(),

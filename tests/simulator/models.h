@@ -14,9 +14,8 @@ struct DeviceModel {
   int blocks = 8;
 };
 
-/// How long a message takes: latency plus up to `jitter`. Messages from one
-/// actor to another keep their order, as in CAF; those of different senders do
-/// not.
+/// How long a message takes: latency plus up to `jitter`. Messages between two
+/// actors keep their order, as in CAF; messages of different senders do not.
 struct LinkModel {
   Duration latency = std::chrono::microseconds(20);
   Duration jitter = std::chrono::microseconds(60);

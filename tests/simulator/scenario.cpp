@@ -105,8 +105,8 @@ void add_workers(Scenario& scenario, Random& random) {
   scenario.num_at_start = count;
 }
 
-/// All workers in one process, one or two in each, or none in the
-/// coordinator's.
+/// Spreads workers over processes: all in one process, one per process, two per
+/// process, or one per process with none in the coordinator's.
 void add_processes(Scenario& scenario, bool is_linked, Random& random) {
   const int kind = random.between(is_linked ? 1 : 0, 3);
   for (std::size_t w = 0; w < scenario.workers.size(); ++w) {

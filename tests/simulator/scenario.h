@@ -30,12 +30,12 @@ struct Scenario {
   std::uint64_t seed = 0;
   const Variant* variant = nullptr;
   int num_samples = 20;
-  /// Those that are there at the start, and behind them those that join, in the
-  /// order of their joins: the numbers that the coordinator will give them.
+  /// First the workers of the start, then the workers that join, in joining
+  /// order. The indices are the numbers that the coordinator will assign.
   std::vector<WorkerTraits> workers;
   int num_at_start = 1;   ///< workers
   int num_processes = 1;  ///< of all workers, and the coordinator's
-  /// By worker: so much later than others it comes up first.
+  /// By worker: the delay of its first start.
   std::vector<Duration> delays;
   std::vector<DeviceModel> devices;  ///< by worker
   int max_rows = 1;

@@ -13,8 +13,8 @@
 namespace troupe::actors::simulator {
 
 /// A mistake that is put into the coordinator, to see whether the simulator
-/// finds it. It changes what the policy asks for, or what it is told at its
-/// beginning.
+/// finds it. The mistake changes the commands of the policy, or its options at
+/// the start.
 struct Sabotage {
   std::function<void(std::vector<CoordinatorCommand>&)> of_commands;
   std::function<void(CoordinatorOptions&)> of_options = {};
@@ -25,7 +25,7 @@ struct Sabotage {
   bool outlives_links = false;
 };
 
-/// What befell the links of a job.
+/// Faults of the links of a job.
 struct LinkHazards {
   int connections_lost = 0;
   int lost_in_record = 0;    ///< of them, between two pieces of a record

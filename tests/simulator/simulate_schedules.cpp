@@ -1,7 +1,6 @@
-// Runs many scenarios one after another and says what they met. Stops at the
-// first that breaks a law, with its seed. If it is told how often each hazard
-// is to be met at least, it fails where one was met less often:
-// scripts/simulate.sh.
+// Runs many scenarios in sequence and counts the hazards that occurred. Stops
+// at the first scenario that breaks a law, with its seed. Given a least count,
+// it fails if a hazard occurred less often: scripts/simulate.sh.
 #include <malloc.h>
 
 #include <chrono>

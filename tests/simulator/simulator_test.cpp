@@ -206,7 +206,8 @@ TEST(Simulator, GoesOnWithARebuiltCompanyAtEveryEvent) {
   EXPECT_GE(num_restores, num_rebuilds);
 }
 
-// Each by the law that it breaks, whatever other law it breaks before.
+// Among many schedules, one reports the bug by its own law; others may break
+// another law first.
 TEST(Simulator, FindsPlantedBugs) {
   const std::vector<PlantedBug> bugs = {
       {"forgetting to free", forgetting_to_free(), "that nobody knows of"},

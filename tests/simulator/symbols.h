@@ -16,9 +16,9 @@
 
 namespace troupe::actors::simulator {
 
-/// A value as a number: the hash of what made it and of what that read. Two
-/// values are equal if and only if they were made in the same way. The last
-/// three bits say of which kind the value is.
+/// A value as a number: a hash of the operation and of its inputs. Two values
+/// are equal if and only if they were made in the same way. The last three bits
+/// say of which kind the value is.
 using Symbol = std::uint64_t;
 
 enum class ValueKind : std::uint8_t { state, output, boundary, skips, pixels };

@@ -56,16 +56,16 @@ class World final : private LinkListener {
     return options;
   }
 
-  /// A process that has dialled, as both sides see it.
+  /// A process that has dialled, with the view of both sides.
   struct Member {
     int host = 0;
     std::unique_ptr<LinkPair> link;
     /// Letters of each side that have not arrived, and how many have.
-    std::array<std::deque<std::shared_ptr<Letter>>, kNumSides> mail;
+    std::array<std::deque<std::shared_ptr<Letter>>, kNumSides> letters;
     std::array<std::uint64_t, kNumSides> num_arrived{};
     bool has_asked = false;    ///< to join, as far as the listener has heard
     bool is_out = false;       ///< the listener knows it no more
-    bool is_reported = false;  ///< the coordinator is told so
+    bool is_reported = false;  ///< to the coordinator, as lost
     bool is_released = false;  ///< the coordinator has let it go
     std::optional<TimePoint> ended;
     TimePoint troubled_until;  ///< by faults of its link, of it and of home
@@ -256,7 +256,7 @@ class World final : private LinkListener {
     });
     for (const Member& member : members_) {
       for (std::size_t side = 0; side < kNumSides && !member.is_out; ++side) {
-        for (const auto& letter : member.mail[side]) {
+        for (const auto& letter : member.letters[side]) {
           look(letter->news);
         }
       }

@@ -8,8 +8,8 @@
 
 namespace troupe::actors::simulator {
 
-/// A frozen worker that has something to do loses it when its lease is over.
-/// What it did before may be heard of a pulse later, and so may be the end.
+/// A frozen worker with grants loses the grants when its lease is over. News of
+/// earlier work may arrive a pulse late, and so may the loss.
 void World::check_leases() {
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     Worker& worker = at(w);

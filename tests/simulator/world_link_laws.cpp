@@ -8,7 +8,7 @@ namespace troupe::actors::simulator {
 
 // ---- faults
 
-/// The same worker of the process that is there now.
+/// The fault for the same worker of the process that now runs on the host.
 std::optional<Fault> World::as_of_now(const Fault& fault) {
   if (fault.kind == FaultKind::join || fault.kind == FaultKind::cancel) {
     return fault;
@@ -121,7 +121,7 @@ void World::check_loss(int process, Side side,
   const bool has_cause = now() < its.troubled_until ||
                          (side == Side::listener && its.ended) || !loss ||
                          loss->cause != net::LossCause::silent;
-  ledger_.expect(has_cause, "a link is lost that nothing befell");
+  ledger_.expect(has_cause, "a link is lost without a fault");
   ledger_.expect(!loss || loss->cause != net::LossCause::breach,
                  "the two sides of a link do not agree");
 }
@@ -140,15 +140,15 @@ void World::check_links() {
       const TimePoint since = std::max(*its.ended, home);
       ledger_.expect(its.is_reported || !its.has_asked || ledger_.has_ended() ||
                          now() < since + 4 * lease,
-                     "a process has ended, and nobody is told");
+                     "a process has ended without a report");
       continue;
     }
     ledger_.expect(!its.link->has_ended(Side::member),
                    "a process goes on that has lost its link");
-    for (const auto& mail : its.mail) {
-      const TimePoint since = mail.empty() || its.is_out
+    for (const auto& letters : its.letters) {
+      const TimePoint since = letters.empty() || its.is_out
                                   ? now()
-                                  : std::max(mail.front()->since, home);
+                                  : std::max(letters.front()->since, home);
       ledger_.expect(now() < std::max(since, its.troubled_until) + 4 * lease,
                      "a record waits for ever");
     }

@@ -272,7 +272,8 @@ void World::handle_next_of_links() {
   }
 }
 
-/// Most are short. Those that show something are not, and come in a row.
+/// Most letters are short. Large letters (previews, in a real job) come in a
+/// row; an offer may be large, too.
 std::size_t World::bytes_of(const Letter& letter) {
   if (std::holds_alternative<Offered>(letter.news) && random_.chance(0.25)) {
     return kOfferBytes;
@@ -287,10 +288,11 @@ void World::handle(Post& post) {
   if (its.link->has_ended(post.from)) {
     return;
   }
-  auto& mail = its.mail[index_of(post.from)];
+  auto& letters = its.letters[index_of(post.from)];
   post.letter->since = now();
-  mail.push_back(post.letter);
-  its.link->post(post.from, its.num_arrived[index_of(post.from)] + mail.size(),
+  letters.push_back(post.letter);
+  its.link->post(post.from,
+                 its.num_arrived[index_of(post.from)] + letters.size(),
                  bytes_of(*post.letter), now());
 }
 
@@ -306,8 +308,8 @@ void World::letter_arrived(int link, Side side, std::uint64_t letter) {
   if (ledger_.first_error()) {
     return;
   }
-  const std::shared_ptr<Letter> arrived = std::move(its.mail[from].front());
-  its.mail[from].pop_front();
+  const std::shared_ptr<Letter> arrived = std::move(its.letters[from].front());
+  its.letters[from].pop_front();
   ++its.num_arrived[from];
   if (const auto* to = std::get_if<ToCoordinator>(&arrived->news)) {
     its.has_asked =

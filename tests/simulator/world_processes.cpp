@@ -1,5 +1,5 @@
-// The part of World for whole processes: what they are told, how they end, and
-// how the company is put up again.
+// The part of World for whole processes: their messages, how they end, and how
+// the company is put up again.
 
 #include <algorithm>
 #include <iterator>
@@ -22,7 +22,7 @@ void World::perform(DropRuns& drop) {
        ToProcess{drop.process, drop});
 }
 
-/// Its shell ends it at once. Over a link it is told.
+/// The shell of a process ends it at once; over a link, a message ends it.
 void World::perform(ReleaseProcess& release) {
   ++outcome_.releases;
   ledger_.asked(release);

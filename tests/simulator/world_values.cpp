@@ -24,7 +24,7 @@ void World::perform(FetchValues& fetch) {
            },
        .is_awaited =
            [this, is_rescue](const ValueName& name) {
-             // Somebody may have had it meanwhile, and then it was freed.
+             // A process may have taken the value meanwhile and freed it.
              return is_current(name) && (!is_rescue || is_listed(name));
            }},
       fetch.values);
@@ -163,7 +163,8 @@ void World::answered(std::uint64_t id, const RemoteValue* gone) {
   }
 }
 
-/// As LinkChannel: a process asks the coordinator's for what another one has.
+/// As LinkChannel: a process asks the coordinator's process for the values of
+/// other processes.
 void World::ask(int asker, const Question& question) {
   const RemoteValue& value = question.value;
   if (!is_linked() || asker == value.process) {

@@ -9,8 +9,8 @@
 
 namespace troupe::emulator {
 
-/// The emulated library's algorithms. They differ in the order in which they
-/// add: within blocks of k, then block by block.
+/// The emulated library's algorithms. Algorithms differ in the order of
+/// additions: within blocks of k, then block by block.
 enum class BlasAlgorithm : std::uint8_t {
   /// Blocks of 64, whatever the size.
   steady,
@@ -31,8 +31,8 @@ enum class BlasAlgorithm : std::uint8_t {
 /// How the emulated library chooses.
 struct BlasBehaviour {
   /// The order of the heuristic; what the problem or the preference rules out
-  /// is left out. Empty: an order that depends on the problem, so that all of
-  /// them are met.
+  /// is left out. Empty: an order that depends on the problem, so that tests
+  /// meet every algorithm.
   std::vector<BlasAlgorithm> order;
   /// The heuristic offers schemes of reduction that nobody allowed.
   bool ignores_schemes = false;
@@ -42,7 +42,7 @@ struct BlasBehaviour {
 /// Applies to calls from now on. Thread: none may be using the library.
 void set_blas_behaviour(const BlasBehaviour& behaviour);
 
-/// What was asked of the library so far in this program.
+/// Counts of the calls to the library in this program so far.
 struct BlasCounters {
   std::uint64_t heuristics = 0;
   std::uint64_t checks = 0;

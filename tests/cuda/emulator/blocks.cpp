@@ -108,7 +108,8 @@ class CooperatingBlock final : public HostBlock {
     return warps_[static_cast<std::size_t>(thread / kWarp)];
   }
 
-  /// After `thread` stopped: whoever has met all they wait for goes on.
+  /// After `thread` stopped: a thread goes on when all threads that it waits
+  /// for have arrived.
   void wake(int thread) {
     const int first = thread / kWarp * kWarp;
     const int last = std::min(first + kWarp, num_threads);
@@ -136,7 +137,7 @@ class CooperatingBlock final : public HostBlock {
         report_bug("threads of a warp shuffle with different masks");
       }
       const int other = first + ((thread - first) ^ it.mask);
-      // What a thread that is not there would give is undefined.
+      // The value of a missing thread is undefined.
       it.received = other < last ? state_of(other).bits : ~std::uint64_t{0};
     }
   }

@@ -9,9 +9,10 @@
 
 namespace troupe::emulator {
 
-/// After `operations` more operations of this device have run, the next one
-/// fails with `error`; that one, everything queued behind it and every later
-/// call for this device answer with it, until `configure`.
+/// After `operations` more operations of this device have run, the next
+/// operation fails with `error`. The failed operation, all operations queued
+/// behind it and every later call for this device return `error`, until
+/// `configure`.
 void lose_device(int device, std::uint64_t operations,
                  cudaError_t error = cudaErrorLaunchFailure);
 

@@ -12,7 +12,7 @@ namespace troupe::emulator {
 namespace {
 
 // One operation runs at a time, under the machine's lock; a signal handler
-// reads it, so it is plain memory.
+// reads the place, so `Place` is plain memory.
 struct Place {
   char operation[128] = "";
   bool is_kernel = false;

@@ -6,7 +6,7 @@
 
 namespace troupe::emulator {
 
-/// Names what runs until it ends.
+/// Names the running operation until it ends.
 class Running {
  public:
   explicit Running(const std::string& operation);

@@ -99,7 +99,7 @@ cudaError_t cudaMallocAsync(void** memory, std::size_t bytes,
           stream.capture->is_valid = false;
           return cudaErrorStreamCaptureUnsupported;
         }
-        // On another stream than the one that is captured.
+        // The stream is not captured, but another stream may be.
         if (const cudaError_t status = emulator::refuse_in_capture()) {
           return status;
         }

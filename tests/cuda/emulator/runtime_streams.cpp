@@ -69,7 +69,7 @@ cudaError_t refuse_wait(const Event& event) {
   return emulator::refuse_in_capture();
 }
 
-/// One step, so that a host that polls sees an end.
+/// Runs one step, so that the polling of a host comes to an end.
 void run_a_little(const Stream* wanted) {
   auto& streams = machine().streams;
   std::uint64_t before = 0;

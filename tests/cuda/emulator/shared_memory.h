@@ -15,7 +15,7 @@ class SharedMemory {
 
   /// `bytes` bytes aligned to 16, filled with NaN bytes, for the next block.
   [[nodiscard]] std::byte* fresh(std::size_t bytes);
-  /// Reports what wrote behind them.
+  /// Reports writes behind the arrays.
   void check() const;
 
  private:

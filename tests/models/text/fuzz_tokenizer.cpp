@@ -18,8 +18,8 @@ namespace {
 
 using troupe::models::TokenizerFiles;
 
-/// What one input may make the reader hold at once: so many times its size, and
-/// something for any input.
+/// The most memory that the reader may hold for one input: a multiple of the
+/// input's size, plus a constant.
 constexpr std::size_t kMostPerByte = 512;
 constexpr std::size_t kMostAnyway = std::size_t{4} << 20U;
 
@@ -45,7 +45,8 @@ Input parts_of(std::string_view bytes) {
     const char letter = bytes.empty() ? 'p' : bytes.front();
     bytes.remove_prefix(bytes.empty() ? 0 : 1);
     std::size_t end = bytes.find('\xff');
-    // Binary files may hold the mark; two of them are one that belongs to it.
+    // A binary file may contain the separator byte: two in a row stand for one
+    // byte of the file.
     std::string text;
     while (end != std::string_view::npos && end + 1 < bytes.size() &&
            bytes[end + 1] == '\xff') {

@@ -75,13 +75,13 @@ class Accepted : public testing::Test {
   Connected all_[5];
 };
 
-TEST_F(Accepted, InACrowdThoseThatCameFirstStay) {
+TEST_F(Accepted, OfManyAtOnceTheFirstStay) {
   accept_all();
   EXPECT_EQ(ended(), (std::vector<bool>{false, false, false, true, true}));
-  EXPECT_EQ(accepted_.num_strangers(), 3U);
+  EXPECT_EQ(accepted_.num_unidentified(), 3U);
 }
 
-TEST_F(Accepted, WhoHadTimeForAHandshakeMakesRoom) {
+TEST_F(Accepted, EndAfterTheTimeOfAHandshakeToMakeRoom) {
   for (int i = 0; i < 3; ++i) {
     accepted_.accept(all_[i].accepted(), now_);
   }
@@ -91,7 +91,7 @@ TEST_F(Accepted, WhoHadTimeForAHandshakeMakesRoom) {
   EXPECT_EQ(ended(), (std::vector<bool>{true, false, false, false, false}));
 }
 
-TEST_F(Accepted, PeersAreNoStrangers) {
+TEST_F(Accepted, AreIdentifiedByAFrameOfAPeer) {
   const AcceptedConnections::Owner owner{.peer = 9, .lane = Lane::beats};
   accepted_.accept(all_[0].accepted(), now_);
   EXPECT_EQ(accepted_.take(all_[0].accepted(), owner),
@@ -107,23 +107,23 @@ TEST_F(Accepted, PeersAreNoStrangers) {
       << "it was closed before";
 }
 
-TEST_F(Accepted, AreStrangersAgainAfterTheirPeer) {
+TEST_F(Accepted, AreUnidentifiedAgainAfterTheirPeer) {
   const AcceptedConnections::Owner owner{.peer = 9, .lane = Lane::beats};
   accepted_.accept(all_[0].accepted(), now_);
   static_cast<void>(accepted_.take(all_[0].accepted(), owner));
-  EXPECT_EQ(accepted_.num_strangers(), 0U);
+  EXPECT_EQ(accepted_.num_unidentified(), 0U);
   accepted_.give_back(all_[0].accepted(), {.peer = 8, .lane = Lane::beats},
                       now_);
-  EXPECT_EQ(accepted_.num_strangers(), 0U) << "it is another peer's";
+  EXPECT_EQ(accepted_.num_unidentified(), 0U) << "it is another peer's";
   accepted_.give_back(all_[0].accepted(), owner, now_);
-  EXPECT_EQ(accepted_.num_strangers(), 1U);
+  EXPECT_EQ(accepted_.num_unidentified(), 1U);
 }
 
 TEST_F(Accepted, ADescriptorThatIsAnotherConnectionsNowIsLeftAlone) {
   for (int i = 0; i < 3; ++i) {
     accepted_.accept(all_[i].accepted(), now_);
   }
-  // ZeroMQ has closed the first one, and we were not told yet.
+  // ZeroMQ has closed the first one, and the event is unread.
   all_[0].become(all_[4]);
   now_ += 300ms;
   accepted_.accept(all_[3].accepted(), now_);
@@ -131,7 +131,7 @@ TEST_F(Accepted, ADescriptorThatIsAnotherConnectionsNowIsLeftAlone) {
   EXPECT_FALSE(all_[4].ended());
 }
 
-/// A stranger that ends ZeroMQ's handshake, so that no deadline closes its
+/// Completes ZeroMQ's handshake, so that no deadline closes the
 /// connection, and then says nothing.
 [[nodiscard]] int greet_and_be_silent(std::uint16_t port) {
   const int descriptor = connect_to(port);
@@ -148,9 +148,9 @@ TEST_F(Accepted, ADescriptorThatIsAnotherConnectionsNowIsLeftAlone) {
   return descriptor;
 }
 
-TEST(HubStrangers, BeyondTheMostAreSentAwayAndPeersGoOn) {
+TEST(HubUnidentifiedConnections, BeyondTheMostAreEndedAndPeersGoOn) {
   constexpr std::size_t kMost = 20;
-  Process a({.role = "coordinator", .lease = 20s, .most_strangers = kMost});
+  Process a({.role = "coordinator", .lease = 20s, .most_unidentified = kMost});
   const std::string endpoint = a.hub->listen("tcp://127.0.0.1:0");
   Process b({.role = "worker", .lease = 20s});
   const PeerId peer = b.hub->dial(endpoint, {});
