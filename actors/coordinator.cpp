@@ -301,7 +301,8 @@ class CoordinatorShell final : public ShellActor::base {
   }
   void perform(RetireWorker& retire) {
     if (const WorkerActor& worker = at(retire.worker)) {
-      // Whatever the cause, this is what keeps it from being started again.
+      // The supervisor does not start a worker again after an exit with the
+      // code device_lost. So every retired worker gets this code.
       send_exit(worker, to_caf_error({Errc::device_lost,
                                       retire.cause.place,
                                       retire.cause.message,

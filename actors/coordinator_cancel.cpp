@@ -21,8 +21,9 @@ void CoordinatorPolicy::handle(const CancelSample& event) {
   }
 }
 
-/// No process knows the sample yet. One that has ended, or that is not of this
-/// job, is not among those that wait.
+/// No process knows the sample yet. The index of an ended sample, or of no
+/// sample of this job, is not found among the waiting ones: then nothing
+/// happens.
 void CoordinatorPolicy::cancel_waiting(std::uint64_t index) {
   const auto first =
       options_.samples.begin() + static_cast<std::ptrdiff_t>(next_sample_);
@@ -46,7 +47,7 @@ void CoordinatorPolicy::forget_wanted(std::uint64_t index) {
   options_.samples.erase(found);
 }
 
-/// All that is left is to fetch its result.
+/// Whether the sample is computed, and only its result is still to be fetched.
 bool CoordinatorPolicy::is_coming_home(const Sample& sample) const {
   return sample.method->done() && (sample.is_decoded || !options_.decode);
 }

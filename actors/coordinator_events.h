@@ -34,12 +34,12 @@ struct WorkerTraits {
   int max_rows = 1;
   /// Whose values it reads and writes; see kHomeProcess.
   int process = 0;
-  /// Of a GPU: bytes that its own memory keeps for values, those of all its
-  /// workers. See CoordinatorOptions::value_budgets.
+  /// Of a GPU: bytes of the device's memory that are kept for values, for all
+  /// its workers together. See CoordinatorOptions::value_budgets.
   std::uint64_t value_budget = 0;
   int threads = 0;  ///< of the host, that it computes on; 0: not said
-  /// What a row took on such a worker in earlier jobs; 0: not known. It decides
-  /// who does what until its own results say more.
+  /// Seconds that a row took on such a worker in earlier jobs; 0: not known.
+  /// Rows are placed by it until results of this job outweigh it.
   double row_seconds = 0;
 };
 
@@ -69,16 +69,16 @@ inline constexpr std::uint64_t kLeastOutcomeBytes = std::uint64_t{256} << 10U;
 /// waits for inputs, is a sign of life.
 struct LeaseOptions {
   Duration least{};  ///< 0: nobody is taken for dead
-  /// While it has tasks of a kind that nobody of its class has done yet; 0: as
-  /// `least`.
+  /// The lease while the worker has a task whose operation no worker of its
+  /// class has finished yet. 0: as `least`.
   Duration unmeasured{};
   /// Otherwise so many times what the slowest pass of its class took, if that
   /// is more than `least`.
   double factor = 10;
 };
 
-/// A state that a sample can go on from: what its method knew, and the slots
-/// whose values that needs.
+/// A state that a sample can go on from: a snapshot of the method, and the
+/// slots whose values the snapshot refers to.
 struct Cut {
   std::string snapshot;
   std::vector<samplers::Slot> slots;
@@ -186,15 +186,15 @@ struct ProcessJoined {
 struct CancelSample {
   std::uint64_t sample_index = 0;
 };
-/// What FetchValues asked for is here, but for these.
+/// The values of a FetchValues have arrived, except those in `gone`.
 struct ValuesFetched {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
   std::vector<RemoteValue> gone;
   bool is_rescue = false;  ///< see FetchValues
 };
-/// The values of this cut are kept in the coordinator's process, but for these:
-/// then there is no such cut.
+/// The values of this cut are kept in the coordinator's process. If some are
+/// `gone`, there is no such cut.
 struct CutTaken {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
@@ -241,9 +241,10 @@ struct RestoreCut {
 };
 /// Global indices.
 using SampleList = InlineVector<std::uint64_t, 4>;
-/// The result in hand counts: its span, and what it shows of these samples
-/// (previews, points). Without this command it came too late; what it shows of
-/// other samples is of an earlier run, or of one that has ended.
+/// The result that is being handled counts. Observers get its span, and the
+/// previews and points of these samples. Previews and points of other samples
+/// belong to an earlier run or to an ended sample, and are dropped. A result
+/// without this command came too late.
 struct ShowResult {
   SampleList samples;
 };

@@ -39,8 +39,9 @@ bool CoordinatorPolicy::spreads(const Task& task) const {
   return options_.method.kind->spreads && task.op == Op::evaluate;
 }
 
-/// The worker of the sample's group that does this part, or who stands in for
-/// it; −1: nobody of the class is alive.
+/// The worker that computes this part: the planned one of the sample's group,
+/// or else the next living worker of the class. −1: the class has no living
+/// worker.
 int CoordinatorPolicy::planned_worker(const Sample& sample, int part) const {
   const std::vector<int>& planned = groups_.group(sample.group).workers;
   const int first = planned[static_cast<std::size_t>(part) % planned.size()];
@@ -50,7 +51,8 @@ int CoordinatorPolicy::planned_worker(const Sample& sample, int part) const {
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
   if (spreads(task)) {
     const int least = live_.least_loaded(class_of(sample), seconds(now_));
-    // Where there is no room, its own workers do it.
+    // If that worker's memory is full, the sample's own workers compute the
+    // row.
     if (least < 0 || !full_memory_of(at(least).traits, sample.room)) {
       return least;
     }
@@ -158,7 +160,7 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   worker.held[work.grant].work = std::move(work);
 }
 
-/// Whether nobody has been granted yet what makes one of its inputs.
+/// Whether a task that makes an input of `work` is itself without a worker.
 bool CoordinatorPolicy::reads_of_stranded(const SampleTask& work) const {
   return std::ranges::any_of(stranded_, [&work](const SampleTask& maker) {
     return maker.sample_index == work.sample_index && maker.run == work.run &&

@@ -75,8 +75,8 @@ void CoordinatorPolicy::device_full(const GrantResult& event,
   reroute(std::move(pass));
 }
 
-/// Who was not there to hear beats cannot say that there were none: the process
-/// was stopped, or its machine slept.
+/// After a late tick: this process was stopped, or its machine slept. Beats
+/// could not be heard meanwhile, so no worker's lease ends for that time.
 void CoordinatorPolicy::renew_leases_after_a_gap() {
   if (last_tick_ && now_ - *last_tick_ > kGap) {
     for (Worker& worker : workers_) {
@@ -103,7 +103,7 @@ Duration CoordinatorPolicy::lease_of(int index) const {
   return std::max(options_.lease.least, lease);
 }
 
-/// Everything the worker was to do.
+/// Takes all tasks of the worker off its list.
 std::vector<SampleTask> CoordinatorPolicy::take_tasks_of(int index) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [number, granted] : at(index).held) {
@@ -130,7 +130,8 @@ void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   reroute(std::move(tasks));
 }
 
-/// Tasks that were granted before, those first that make what others read.
+/// Grants tasks again, by sample and id: a task comes after the tasks that make
+/// its inputs.
 void CoordinatorPolicy::reroute(std::vector<SampleTask> tasks) {
   std::ranges::stable_sort(tasks, {}, [](const SampleTask& work) {
     return std::pair(work.sample_index, work.task.id);
@@ -142,10 +143,10 @@ void CoordinatorPolicy::reroute(std::vector<SampleTask> tasks) {
   }
 }
 
-/// The tasks of a worker's pass were lost with it, and will run alone, so that
-/// one that ends its workers is found. Which they were is known only as far as
-/// the worker's own rule says: it takes tasks in the order in which they became
-/// ready.
+/// Counts a loss for each task of the lost worker's pass. These tasks will run
+/// alone, to find a task that kills its workers. The worker has not said which
+/// tasks its pass had. The packer's rule says it: a worker takes tasks in the
+/// order in which they became ready.
 void CoordinatorPolicy::count_losses(int index) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> by_readiness;
   for (const auto& [number, granted] : at(index).held) {
@@ -244,8 +245,9 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
   leave(hit, event.cause, {});
 }
 
-/// Workers leave the job for good. What they had to do, and `lost`, others do;
-/// where a value has gone, from the beginning.
+/// Workers leave the job for good. Other workers get their tasks, and `lost`. A
+/// sample that has lost a value goes back to its last cut, or to its first
+/// call.
 void CoordinatorPolicy::leave(const std::vector<int>& leavers,
                               const Failure& cause,
                               std::vector<SampleTask> lost) {

@@ -1,6 +1,6 @@
-// The part of CoordinatorPolicy for workers that are added, for processes that
-// join, and for those that leave of their own accord: what they have not begun
-// goes to others, what they hold is brought home.
+// The part of CoordinatorPolicy for new workers, joining processes and draining
+// processes. A draining process gives back the tasks that it has not begun.
+// Values that no other process holds are copied to the coordinator's process.
 
 #include <algorithm>
 #include <string>
@@ -38,7 +38,7 @@ void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
                      traits.device.kind != DeviceKind::cpu;
 }
 
-/// It is known from now on, with all below it.
+/// From now on this class is known, and every class with a lower number.
 void CoordinatorPolicy::note_class(int execution_class) {
   const auto c = static_cast<std::size_t>(execution_class);
   times_.resize(std::max(times_.size(), c + 1));
@@ -48,7 +48,8 @@ void CoordinatorPolicy::note_class(int execution_class) {
 void CoordinatorPolicy::handle(const ProcessJoined& event) {
   std::optional<std::string> flaw = flaw_of(event);
   if (!flaw) {
-    // Those who gave the classes their numbers go on counting.
+    // JobClasses keeps the numbers that it gave, even if the process is
+    // refused: the next process may name them.
     for (const WorkerTraits& traits : event.workers) {
       note_class(traits.execution_class);
     }
@@ -168,8 +169,9 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
   reroute(std::exchange(stranded_, {}));
 }
 
-/// Who leaves gets nothing more, so it cannot end what the others began. A job
-/// that waits for processes goes on when one joins.
+/// Whether every worker has gone or drains. A draining worker gets no more
+/// tasks, so samples in flight would never end. A job that waits for processes
+/// goes on when one joins.
 bool CoordinatorPolicy::nobody_stays() const {
   return !options_.waits_for_processes &&
          std::ranges::all_of(
@@ -250,8 +252,9 @@ bool CoordinatorPolicy::is_misplaced(const Sample& sample,
            slowness(planned, holder) >= kClearlySlower);
 }
 
-/// Asks for those of its tasks that other workers are to do by now. What was
-/// lost with a worker stays where it is: it may be what ended that one.
+/// Recalls the tasks of the sample that belong to another worker by now. A task
+/// that was lost with a worker stays where it is, because that task may have
+/// ended the worker.
 void CoordinatorPolicy::recall_misplaced(const Sample& sample) {
   for (const auto& [number, holder] : sample.grants) {
     const SampleTask& work = at(holder).held.at(number).work;
@@ -275,8 +278,9 @@ void CoordinatorPolicy::recall_for(int newcomer) {
   }
 }
 
-/// Asks for rows that any worker may do: of each worker those that it has above
-/// the average, the newest first. They go to whoever would be done first.
+/// Recalls rows that any worker may compute: from each worker the rows above
+/// the average, the newest first. A returned row goes to the worker that would
+/// finish it first.
 void CoordinatorPolicy::recall_share(int newcomer) {
   const int execution_class = at(newcomer).traits.execution_class;
   const auto takes_part = [&](const Worker& worker) {

@@ -242,9 +242,9 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   report_progress();
 }
 
-/// Takes the open grants that the result is of. Nothing if its parts are not
-/// theirs, or if one lacks what its task makes: another incarnation does them
-/// all.
+/// Takes the grants that the result answers. Nothing if the results do not
+/// match the granted tasks, or if a result lacks an output of its task: then
+/// the worker is fenced, and its tasks are granted again.
 std::optional<std::vector<CoordinatorPolicy::Answered>>
 CoordinatorPolicy::take_answered(const GrantResult& event) {
   const bool has_results =

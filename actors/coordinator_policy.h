@@ -65,7 +65,8 @@ namespace troupe::actors {
 /// `slowest_elsewhere`, which notes when to look again. Thread: one.
 class CoordinatorPolicy {
  public:
-  /// A worker leaves rows to another one if it is so many times slower. Smaller
+  /// A worker leaves rows of its branch of guidance to the other worker of the
+  /// sample if a row takes at least so many times as long on it. Smaller
   /// differences may be noise of the measurement.
   static constexpr double kClearlySlower = 1.2;
 
@@ -105,8 +106,8 @@ class CoordinatorPolicy {
     RunDirectory values;
     /// That are not answered, by number: which worker has them.
     FlatTable<std::uint64_t, int> grants;
-    /// Memories that may hold something of it, or may have held it in this run,
-    /// and so keep room for it.
+    /// Memories that keep room for the sample, because values of this run may
+    /// lie there or may have lain there.
     RoomKept room;
     bool is_decoded = false;
     TimePoint began;       ///< this run

@@ -14,12 +14,13 @@ namespace {
 // next one loses little: 20 to 60 us in a trace of two busy cores.
 constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 
-// Only where the gain is clear does a sample move: its values have to follow,
-// and one that begins anew elsewhere wastes what was done of it.
+// A sample moves only if the gain is this clear. Its values have to follow, and
+// a sample that starts again in another class wastes the work done so far.
 constexpr double kWorthMoving = 1.5;
 
-// A worker that is s times slower and leaves its rows to another one still
-// keeps one in so many times s. That row shows when it has become quick.
+// A worker that is s times slower leaves its rows to the other worker of the
+// sample, but for one row in kRowsToNotice · s. That row shows whether the slow
+// worker has become faster.
 constexpr double kRowsToNotice = 16;
 
 // So often the speeds of groups are compared: it costs some 30 us with 1,024.

@@ -1,5 +1,5 @@
-// The part of CoordinatorPolicy that knows where values are: who fetches them
-// from whom, and when they are freed.
+// The part of CoordinatorPolicy for values: which process holds a value, from
+// which process it is fetched, and when it is freed.
 
 #include <algorithm>
 #include <string>
@@ -130,7 +130,8 @@ void CoordinatorPolicy::free_slots(Sample& sample, std::span<const Slot> dead) {
   }
 }
 
-/// Nobody waits any more for what was granted of them.
+/// Takes back all grants of the sample. Every process that may hold values of
+/// it drops its runs up to `last_run`, or all of them without a number.
 void CoordinatorPolicy::drop_runs(Sample& sample,
                                   std::optional<std::uint32_t> last_run) {
   const bool all_answered = sample.grants.empty();

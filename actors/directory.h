@@ -26,13 +26,13 @@ class RunDirectory {
   /// freed stays so: the process has been told, or will be. `when`: rises.
   void add(samplers::Slot slot, int process, const Device& memory,
            std::uint64_t when = 0);
-  /// The process says that it does not hold it.
+  /// The process says that it does not hold the value.
   void remove(samplers::Slot slot, int process);
   /// The sample begins anew: its next run has no value yet.
   void clear() { copies_.clear(); }
-  /// The process has ended, and what it held is gone.
+  /// The process has ended, with all values that it held.
   void lose(int process);
-  /// One of its devices has failed, and what lay in its memory is gone.
+  /// A device of the process has failed, with all values in its memory.
   void lose(int process, const Device& memory);
 
   /// Who holds the value: `near` if it does.
@@ -42,8 +42,8 @@ class RunDirectory {
                                                 int besides) const;
   /// Nobody else holds the value.
   [[nodiscard]] bool is_only_at(samplers::Slot slot, int process) const;
-  /// When somebody first said that it holds the value; nothing: nobody holds
-  /// it.
+  /// When a process first said that it holds the value; nothing: no process
+  /// does.
   [[nodiscard]] std::optional<std::uint64_t> since(samplers::Slot slot) const;
   /// Who was asked to make it.
   [[nodiscard]] std::optional<int> maker(samplers::Slot slot) const;

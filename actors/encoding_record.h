@@ -11,12 +11,13 @@
 #include "kernels/core/isa_level.h"
 #include "models/text/text_encoder.h"
 
-// Encoding prompts is a job of its own: the record of the sampling job names
-// conditions by their hashes, so they are there before it.
+// Encoding prompts is a job of its own. It ends before the sampling job begins,
+// because the sampling job's record names conditions by their hashes.
 
 namespace troupe::actors {
 
-/// A text encoder, so that another process can tell whether it has the same.
+/// The identity of a text encoder. A worker compares this record with its own
+/// encoder.
 struct EncoderRecord {
   std::string name;        ///< of its folder: "text_encoder"
   std::string class_name;  ///< "T5EncoderModel"

@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-/// Events in the order of their virtual time. Those of one instant keep the
+/// Events in the order of their virtual time. Events with equal times keep the
 /// order in which they were added. Thread: one.
 template <typename Event>
 class EventQueue {

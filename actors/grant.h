@@ -68,8 +68,8 @@ struct DropRuns {
   /// No worker has a task of them any more: workers need not hear of it.
   bool all_answered = false;
 };
-/// Permission to compute tasks, each when its inputs are there. Only results
-/// with the same grant numbers and epoch count.
+/// Permission to compute tasks, each as soon as its inputs are in the worker's
+/// process. Only results with the same grant numbers and epoch count.
 struct Grant {
   int worker = 0;
   std::uint32_t epoch = 0;  ///< the worker's incarnation
@@ -79,13 +79,13 @@ struct Grant {
   std::vector<RemoteValue> remote_inputs = {};
   /// Inputs that the worker's own process will make.
   std::vector<ValueName> coming_inputs = {};
-  /// What its process is to free, whatever becomes of the tasks.
+  /// Slots that the worker's process frees, whatever becomes of the tasks.
   std::vector<FreedSlots> frees = {};
 };
 
-/// The worker is to give these grants back, but for those that it has begun.
-/// It says which in a GrantResult that is `returned`; of the others the results
-/// come. Asked twice, it gives back once.
+/// Asks the worker to return these grants, if their tasks have not begun. A
+/// GrantResult with `returned` names the grants that come back; the other
+/// grants end with results. A second recall of a grant changes nothing.
 struct Recall {
   int worker = 0;
   std::uint32_t epoch = 0;
@@ -129,12 +129,12 @@ struct ReadValue {
   friend bool operator==(const ReadValue&, const ReadValue&) = default;
 };
 
-/// A stretch of work, and the values at both ends of it: those of one that
-/// another has read are what a trace draws as arrows.
+/// A span, with the values that it made and read. A trace draws an arrow from
+/// the span that made a value to a span that read it.
 struct TracePass {
   TraceSpan span;
   std::vector<ValueName> made;
-  /// Only what was fetched for it from another process, or read out of another
+  /// Only values that were fetched from another process, or read out of another
   /// device's memory.
   std::vector<ReadValue> reads;
 };
@@ -160,8 +160,8 @@ struct GrantResult {
   bool returned = false;
   /// Values that the worker's process now holds: outputs, fetched inputs.
   std::vector<HeldValue> held;
-  /// With Errc::device_lost: the worker's own device works. The one that failed
-  /// is another, whose memory the grant had to read.
+  /// With Errc::device_lost: the worker's own device works. Another device
+  /// failed, whose memory the grant had to read.
   bool failed_elsewhere = false;
   std::vector<Preview> previews;
   std::vector<TrajectoryPoint> points;

@@ -16,8 +16,8 @@
 
 namespace troupe::actors {
 
-/// A run of a job in this process: samples [begin, end) of it, by global index,
-/// who computes them, and who watches.
+/// A run of a job in this process: the samples [begin, end) by global index,
+/// the workers and the observers.
 struct JobSpec {
   JobParts parts = {};
 

@@ -49,8 +49,9 @@ struct Applicant {
   std::vector<std::string> endpoints;
 };
 
-/// By what two processes of a job know each other. Each has its own two, and
-/// the coordinator tells the others of them.
+/// The tokens by which processes of a job recognise each other. Every process
+/// has two tokens of its own, which the coordinator sends to the other
+/// processes.
 struct PeerTokens {
   std::string knock;   ///< who dials the process says it
   std::string answer;  ///< the process says it to who has knocked
@@ -92,25 +93,25 @@ struct PeerAddress {
   int process = 0;
   std::vector<std::string> endpoints;
   PeerTokens tokens;  ///< its own
-  /// It gives what it has of the model's files (remote/model_files.h).
+  /// Whether the process serves files of the model (remote/model_files.h).
   bool gives_model = false;
 };
 
-/// What a process says when it dials another one of its job, and what that says
-/// when it lets it in.
+/// The greeting between two workers' processes of a job: of the process that
+/// dials, and the answer to it.
 struct PeerGreeting {
   int process = 0;  ///< its own number
   std::string token;
 };
 
-/// What links have brought to a process and taken from it since it joined, as
-/// it counts itself: bytes of tensors.
+/// Bytes of tensors that links have carried to and from a process since it
+/// joined, as the process counts them.
 struct ProcessReport {
   int process = 0;
   std::uint64_t bytes_fetched = 0;
   std::uint64_t bytes_given = 0;
-  /// It gives what it has of the model's files to others of the job. That may
-  /// begin before it has joined, and end.
+  /// Whether the process serves files of the model to other processes. Serving
+  /// may begin before the process has joined, and may end.
   bool gives_model = false;
 };
 

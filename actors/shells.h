@@ -12,9 +12,10 @@
 #include "actors/worker_place.h"
 #include "kernels/core/executor.h"
 
-// The actors: what each is spawned with, and how errors end them. An actor's
-// behaviour stands in the file of its name; what coordinator, worker and
-// supervisor decide stands in the policies of their names.
+// The actors: the specification that each actor is spawned with, and how errors
+// end an actor. An actor's behaviour stands in the file of its name; what
+// coordinator, worker and supervisor decide stands in the policies of their
+// names.
 
 namespace troupe::actors {
 
@@ -162,8 +163,8 @@ struct Detours {
 [[nodiscard]] Failure cause_of(const caf::error& reason,
                                const caf::actor_system& system);
 
-/// Runs a handler's body. What it throws is told to `last_words` and ends the
-/// actor with the error as its reason, so that whoever monitors it learns the
+/// Runs a handler's body. An exception is passed to `last_words` and ends the
+/// actor. The error becomes the exit reason, so monitors of the actor learn the
 /// cause.
 template <typename Self, std::invocable Body, std::invocable<Failure> Words>
 void guard(Self* self, const Body& body, const Words& last_words) {

@@ -14,7 +14,8 @@
 
 namespace troupe::actors {
 
-/// A value that another process or device read than the one that made it.
+/// A value that moved to another process or device: from the span that made the
+/// value to a span that read it.
 struct TraceArrow {
   const TraceSpan* from = nullptr;  ///< made it
   const TraceSpan* to = nullptr;    ///< read it

@@ -52,7 +52,7 @@ std::string difference(const config::Recipe& there,
   const json b = job_of(here);
   json all = a;
   all.update(b);
-  // What both say says more than what only one says.
+  // A difference in a key of both recipes tells more than a missing key.
   for (const bool by_both : {true, false}) {
     for (const auto& [key, value] : all.items()) {
       const bool is_by_both = a.contains(key) && b.contains(key);

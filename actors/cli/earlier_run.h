@@ -8,11 +8,11 @@
 
 namespace troupe::actors {
 
-/// What an earlier run of the same command left, for --exists skip. A sample
-/// is skipped when all that is asked of it is there: its image, and its rows
-/// in the files of --save, which are found by the hash of the final latents
-/// that the image's recipe names. Fills `outputs.skipped` and the earlier rows;
-/// adds what the user should know to `request.notes`.
+/// What an earlier run of the same command left, for --exists skip. A sample is
+/// skipped when all its outputs exist: the image, and the rows in the files of
+/// --save. Rows are found by the hash of the final latents, which the image's
+/// recipe names. Fills `outputs.skipped` and the earlier rows; adds what the
+/// user should know to `request.notes`.
 ///
 /// A damaged image of this job is not skipped but made anew.
 ///

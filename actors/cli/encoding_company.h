@@ -13,10 +13,10 @@
 
 namespace troupe::actors {
 
-/// The processes that come to a job before it begins, where one of them is to
-/// encode its prompts. It listens only while there is something to encode, and
-/// from then on until `dismiss`: those who have come wait while the first
-/// process reads its model. Then they find the job at the same address.
+/// The workers' processes that come before the job begins, if one of them is to
+/// encode the prompts. It listens from the first text to encode until
+/// `dismiss`: the processes wait while the first process reads its model. Then
+/// they find the job at the same address.
 /// Thread: one.
 class EncodingCompany {
  public:

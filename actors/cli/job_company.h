@@ -32,7 +32,7 @@ class JobCompany {
   [[nodiscard]] JobResult run();
   /// How the job stands. Thread: any.
   [[nodiscard]] JobStatus status() const;
-  /// Who did what, and the bytes that links took.
+  /// Fills in the processes with their work, and the bytes that links carried.
   void describe(const JobResult& result, RunSummary& summary) const;
   /// All that ever were there, for a trace.
   [[nodiscard]] std::vector<TraceProcess> traced() const;

@@ -25,8 +25,8 @@ class ModelCache {
       : folder_(std::move(folder)) {}
 
   /// Where the model is, once it is there. Whether it is the job's is for the
-  /// caller to see, who reads it anyway. From FetchFrom::anyone on, this
-  /// process gives what it has: ModelHosts::give_model.
+  /// caller to see, who reads it anyway. With FetchFrom::anyone this process
+  /// also serves its chunks to others: ModelHosts::give_model.
   /// Errors: Errc::unreachable if the host does not give it; Errc::no_space
   /// before the first byte, if it cannot fit; Errc::io; Errc::corrupt_file for
   /// a list of files that makes no sense; those of `calls.check`.

@@ -96,8 +96,8 @@ class ModelSource {
   [[nodiscard]] std::span<const models::ResolutionBin> bins() const;
   /// Adds what the network is told of the picture's sides.
   void add_sides(models::Condition& condition) const;
-  /// How its prompts are encoded, and what it does by default; null where the
-  /// folder names no such pipeline.
+  /// The pipeline that model_index.json names: how prompts are encoded, and its
+  /// default settings. Null for a folder without a known pipeline.
   [[nodiscard]] const models::PromptPipeline* pipeline() const noexcept {
     return pipeline_;
   }

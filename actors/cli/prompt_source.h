@@ -40,8 +40,8 @@ class PromptSource {
   [[nodiscard]] const models::PromptPipeline& pipeline() const noexcept {
     return *pipeline_;
   }
-  /// The tokens of a prompt for each encoder. second: what those encoders are
-  /// given that read a second text; empty: the prompt, too.
+  /// The tokens of a prompt for each encoder. second: the text for encoders
+  /// that read a second text; empty: the prompt.
   /// Errors: those of the pipeline's `cleaned` and of Tokenizer::encode.
   [[nodiscard]] std::vector<models::Tokens> tokens(
       const std::string& prompt, const std::string& second = {}) const;
@@ -69,7 +69,7 @@ class PromptSource {
     /// For each prompt and encoder, a place in the record's texts.
     std::vector<std::vector<std::size_t>> prompts;
   };
-  /// `by`: the device of this process that would encode them.
+  /// `by`: the device of this process that would encode the prompts.
   [[nodiscard]] Work work_of(
       const JobDevice& by,
       const std::vector<std::vector<models::Tokens>>& prompts,

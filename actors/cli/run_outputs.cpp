@@ -97,7 +97,7 @@ void for_each_preview(const RunOutputs& outputs, const Body& body) {
   }
 }
 
-/// An output that is one file, whatever the number of samples.
+/// An output with a single file for all samples.
 struct OneFile {
   const char* flag;
   std::string path;

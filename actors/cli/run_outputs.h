@@ -40,7 +40,7 @@ struct RunOutputs {
   std::map<std::string, FileStamp> standing;
   /// Samples that are there (--exists skip), by index; find_earlier says more.
   std::vector<EarlierImage> skipped;
-  /// Those of this job that are damaged, and are made anew.
+  /// Damaged images of this job, which are made again.
   std::vector<EarlierImage> damaged;
   std::map<std::uint64_t, Tensor> earlier_latents;     ///< rows of the file
   std::map<std::uint64_t, Tensor> earlier_trajectory;  ///< the same

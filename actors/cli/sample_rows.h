@@ -41,8 +41,8 @@ class SampleRows {
   std::vector<bool> is_complete_;
 };
 
-/// XXH3-64 over tensors in index order that come in any order. Holds those
-/// only that came before an earlier one did.
+/// XXH3-64 over tensors in index order, which arrive in any order. Holds a
+/// tensor only until all lower indices have arrived.
 /// Thread: one.
 class OrderedHash {
  public:

@@ -22,7 +22,8 @@ namespace troupe::actors::emulation {
 class Company {
  public:
   Company(const JobSpec& spec, const Machine& machine, int threads);
-  /// Questions that nobody has answered hold the stores of those who asked.
+  /// Gives up open questions for values, which keep the stores of the asking
+  /// processes alive.
   ~Company();
   Company(const Company&) = delete;
   Company& operator=(const Company&) = delete;
@@ -95,7 +96,7 @@ class Company {
   void pulse();
 
   [[nodiscard]] TimePoint now() const { return queue_.now(); }
-  /// What a message takes from one process to another.
+  /// Virtual time that a message between two processes takes.
   [[nodiscard]] Duration way(std::size_t from, std::size_t to) const {
     return from == to ? Duration{} : machine_.latency();
   }

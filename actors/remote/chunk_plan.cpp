@@ -16,8 +16,8 @@ namespace {
 /// Chunks that one process is asked for at a time: enough for 1 Gbit/s at
 /// 20 ms.
 constexpr std::size_t kChunksAhead = 4;
-/// Givers that are asked at a time. Each is another link, and what they are
-/// asked for must find room in memory.
+/// Givers that are asked at a time. Every giver costs a link, and memory for
+/// the chunks on their way.
 constexpr std::size_t kMostGivers = 8;
 /// From what a giver has said it has to the next question for that.
 constexpr auto kLook = std::chrono::seconds(1);

@@ -35,10 +35,10 @@ struct DeskSpec {
   std::vector<std::uint64_t> skip = {};
 };
 
-/// Answers clients of a job that listens: those who look at it, and those who
-/// cancel it or one of its samples. A sample's cancel is answered when the
-/// sample has ended. A client that asks what it may not, or nothing that can be
-/// read, is sent away.
+/// Answers clients of a job that listens: `troupe ls` reads the status, `troupe
+/// cancel` cancels the job or a sample. The cancel of a sample is answered when
+/// the sample has ended. A client without the right to cancel, or with a
+/// question that cannot be read, is disconnected.
 /// Thread: any.
 class ClientDesk final : public Observer {
  public:

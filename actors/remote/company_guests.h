@@ -20,8 +20,9 @@ struct RemoteProcess {
   std::string name;
   int num_workers = 0;
   std::vector<std::string> execution_classes = {};  ///< of its workers, by name
-  /// Bytes of tensors that it has given to others and fetched from them, by its
-  /// newest report: at most a second old, and final once it has left in order.
+  /// Bytes of tensors that the process has sent and received, by its newest
+  /// report. The report is at most a second old, and final once the process has
+  /// left in order.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   /// The largest that a result was placed with (PeerClock); nothing: no beat

@@ -34,7 +34,7 @@ CompanyListener::~CompanyListener() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<ModelGiver> model = std::move(spec_.model);
   lock.unlock();
-  // It ends before the hub that it gives to.
+  // The giver ends before the hub over which it gives.
 }
 
 Detours CompanyListener::detours() {

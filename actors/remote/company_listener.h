@@ -80,7 +80,8 @@ class CompanyListener final : private net::LinkHandler {
   /// Bytes of tensors that links brought to this process, and took from it.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
   [[nodiscard]] std::uint64_t bytes_given() const;
-  /// Of those taken: what one process asked of another through this one.
+  /// Part of bytes_given: values that this process relayed between two other
+  /// processes.
   [[nodiscard]] std::uint64_t bytes_relayed() const;
 
  private:

@@ -41,11 +41,12 @@ void CompanyListener::on_record(net::PeerId peer,
   }
 }
 
-/// One process is dropped: the one that gave the value, or the one that says
-/// so. The reader is believed, because other values come whole to it. If it
-/// names a second process, it is dropped itself: it is more likely that it
-/// reads wrongly than that two others damage values. The coordinator's process
-/// cannot be dropped. Errors: Errc::corrupt_file if it is who says so.
+/// Drops one process: the holder that gave the damaged value, or the reader
+/// that reports the damage. The report is believed, because the reader gets
+/// other values whole. A reader that names a second holder is dropped itself:
+/// more likely this reader is wrong than both holders. The coordinator's
+/// process cannot be dropped. Errors: Errc::corrupt_file if the reader is to be
+/// dropped.
 void CompanyListener::blame(const std::shared_ptr<Guest>& by,
                             const DamagedValue& value) {
   const auto expect = [](bool is_so, const char* what) {
@@ -127,7 +128,8 @@ void CompanyListener::hear(Guest& guest, News news) {
   }
 }
 
-/// Its classes get the numbers that they have in the job.
+/// Translates the class numbers of the process to those of the job, then
+/// presents the process to the coordinator.
 void CompanyListener::join(Guest& guest, Join join) {
   const std::string& required = spec_.required_class;
   const std::vector<ClassRecord>& offered = spec_.offer.job.execution_classes;

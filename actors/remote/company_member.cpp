@@ -87,7 +87,7 @@ CompanyMember::~CompanyMember() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<ModelGiver> giver = std::move(giver_);
   lock.unlock();
-  // It ends before the hub that it gives to.
+  // The giver ends before the hub over which it gives.
 }
 
 std::optional<Offered> CompanyMember::wait_for_offer(std::stop_token stop) {
@@ -340,7 +340,7 @@ void CompanyMember::report() {
   }
 }
 
-/// What the process itself saw stands in its log.
+/// Reports the holder alone: the details stand in the log of this process.
 void CompanyMember::tell_damage(int holder) {
   const std::lock_guard lock(mutex_);
   outbox_->send(wire::encode(News(DamagedValue{process_, holder})));

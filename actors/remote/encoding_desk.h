@@ -68,7 +68,7 @@ class EncodingDesk final : private net::LinkHandler {
 
   /// All that are here: each was asked, or told to stand by.
   [[nodiscard]] std::vector<RemoteProcess> processes() const;
-  /// Whether the prompts wait for somebody who encodes them.
+  /// Whether the prompts wait for a process that can encode them.
   [[nodiscard]] bool waits() const;
 
  private:

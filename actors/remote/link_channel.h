@@ -47,7 +47,7 @@ struct LinkChannelOptions {
 /// Thread: any.
 class LinkChannel final : public ValueChannel {
  public:
-  /// own: answers for this process, whatever number it is asked by.
+  /// own: answers questions for the values of this process.
   explicit LinkChannel(std::shared_ptr<ValueChannel> own,
                        LinkChannelOptions options = {});
   ~LinkChannel() override;
@@ -57,7 +57,8 @@ class LinkChannel final : public ValueChannel {
   /// From now on, as the process with this number. `tokens`: by which others
   /// know it. The hub stays until `close`.
   void open(net::Hub& hub, int own_process, PeerTokens tokens = {});
-  /// Nobody has anything any more, and nobody is answered.
+  /// Ends the channel: questions that wait for a link get no value, and neither
+  /// do later ones.
   void close();
   /// Where a process is asked from now on.
   void set_peer(int process, net::PeerId peer);
@@ -65,7 +66,7 @@ class LinkChannel final : public ValueChannel {
   void remove_peer(int process);
 
   // What a hub says of peers that are other workers' processes.
-  /// Where one can be reached, or that it has left.
+  /// Where a worker's process can be dialled, or that it has left.
   void told(const PeerAddress& address);
   /// Lets in processes of this job.
   void knock(net::Hub& hub, net::PeerId peer, const net::Greeting& greeting);
@@ -83,11 +84,11 @@ class LinkChannel final : public ValueChannel {
   /// and for the value of another process where nothing is relayed.
   [[nodiscard]] bool answer(net::WantId want, std::string_view key);
 
-  /// Bytes of tensors that this process has given to others.
+  /// Bytes of tensors that this process has sent to other processes.
   [[nodiscard]] std::uint64_t bytes_given() const;
   /// And fetched from others.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
-  /// Of those given: what came from another process.
+  /// Part of bytes_given: values that came from another process.
   [[nodiscard]] std::uint64_t bytes_relayed() const;
 
  private:

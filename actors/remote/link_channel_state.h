@@ -49,7 +49,8 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  /// What came damaged from this holder, of another one if there is one.
+  /// Asks again for a value that came damaged from `holder`. Another holder is
+  /// asked first, if the coordinator knows one.
   void get_again(int holder, const ValueName& name, const Taker& taker) {
     options.find_other(name, holder,
                        [self = shared_from_this(), holder, name,
@@ -260,8 +261,8 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  /// The value has come whole another way. So its holder had damaged it, and
-  /// this process does not read wrongly.
+  /// The value has come whole by another way. So the first holder had damaged
+  /// the value, and the reader is not at fault.
   void blame(int process) {
     std::map<int, std::string>::node_type suspect;
     {

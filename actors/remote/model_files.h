@@ -84,9 +84,8 @@ class ModelChunks {
 [[nodiscard]] bool has_files(const std::filesystem::path& folder,
                              const std::vector<ModelFile>& files);
 
-/// Gives the files of a folder, all of them or those parts that are there.
-/// Reads them on a thread of its own, which ends with it. Thread: any, several
-/// at once.
+/// Serves the files of a model's folder, or the chunks that have arrived so
+/// far. A thread of the object reads the files. Thread: any, several at once.
 class ModelGiver {
  public:
   /// All of `files`, within the folder. Errors: Errc::io for one whose size

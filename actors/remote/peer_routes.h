@@ -47,8 +47,8 @@ class PeerRoutes {
     Moves moves;
   };
 
-  /// Before it nobody is let in, and nobody dialled.
-  /// `tokens`: by which the others know it.
+  /// Until this call no process is let in or dialled. `tokens`: by which other
+  /// processes recognise this one.
   void begin(int own_process, PeerTokens tokens);
   [[nodiscard]] int own_process() const noexcept { return own_process_; }
 

@@ -8,9 +8,9 @@
 #include "actors/session.h"
 #include "actors/wire/news_codec.h"
 
-// Actors that stand for those of another process: what they are told goes over
-// a link. Their end is told too, where it means something there. Threads of a
-// link may spawn the first two.
+// Actors that stand for actors of another process: messages to a proxy go over
+// a link. The end of a proxy goes over the link too, where the other process
+// has to act on it. Threads of a link may spawn the first two.
 
 namespace troupe::actors {
 
@@ -33,8 +33,9 @@ struct ProcessProxySpec {
 [[nodiscard]] ProcessActor spawn_process_proxy(caf::actor_system& system,
                                                ProcessProxySpec spec);
 
-/// In a worker's process: the coordinator. Those who present themselves to it
-/// are handed to `on_process` and `on_worker`, so that its answers find them.
+/// In a worker's process: stands for the coordinator. Local actors that
+/// announce themselves are passed to `on_process` and `on_worker`, so that
+/// messages of the coordinator reach them.
 /// Thread of both: the actor's.
 struct CoordinatorProxySpec {
   std::shared_ptr<Outbox> outbox;

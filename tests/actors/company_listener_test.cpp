@@ -62,7 +62,7 @@ TEST_F(LinksToAJob, AreRefusedToAnotherVersion) {
 TEST_F(LinksToAJob, SayWhenThereIsNothingLeftToDo) {
   auto early = member();
   ASSERT_TRUE(early->wait_for_offer({}));
-  // It waits for those who are there, and meanwhile somebody comes.
+  // `end` waits until the first member has left. Meanwhile other members come.
   std::jthread farewell([this] { listener_.end({}); });
   std::optional<Offered> offer;
   do {

@@ -1,5 +1,5 @@
-// What the coordinator says of values: where they are, what is fetched, what is
-// freed, and what is begun anew when they are lost.
+// What the coordinator says of values: where values are, which are fetched and
+// freed, and which samples start again when values are lost.
 
 #include <gtest/gtest.h>
 

@@ -90,7 +90,7 @@ TEST(EncodingAnswer, IsWhole) {
   }
 }
 
-/// Of another class, what is kept is not mixed with it.
+/// Texts of another class are not mixed with kept texts.
 TEST(EncodingAnswer, OfAnotherClassHasWhatIsKeptToo) {
   EncodingDone done = some_end();
   done.execution_class = "00000000000000aa";

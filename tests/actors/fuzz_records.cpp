@@ -29,8 +29,8 @@ namespace {
 using namespace troupe;
 using namespace troupe::actors;
 
-/// What the reader of a record may hold at once: so many times its size, and
-/// something for any record.
+/// Memory that the reader of a record may hold at once: so many times the
+/// record's size, and a constant.
 constexpr std::size_t kMostPerByte = 64;
 constexpr std::size_t kMostToRead = std::size_t{1} << 20U;
 /// protobuf 3.21 reserves up to this for a text that is longer than the message
@@ -101,7 +101,8 @@ auto read_as(std::span<const std::byte> bytes, const Decode& decode)
   }
 }
 
-/// What was read says the same when it travels on. False: it was refused.
+/// Encoding and decoding a record that was read changes nothing. False: the
+/// bytes were refused.
 template <class Message, typename Decode>
 bool read_and_send(std::span<const std::byte> bytes, const Decode& decode) {
   const auto value = read_as<Message>(bytes, decode);

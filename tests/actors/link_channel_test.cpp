@@ -1,5 +1,5 @@
-// Whom a channel over links asks for a value that came damaged, and what it
-// says of who gave it.
+// Which process a LinkChannel asks for a value that came damaged, and how it
+// reports the giver of the damaged value.
 
 #include "actors/remote/link_channel.h"
 

@@ -99,7 +99,7 @@ inline void expect_same(const std::map<std::uint64_t, Tensor>& a,
   }
 }
 
-/// One row or two for each method, approximate ones included.
+/// Options for every method, approximate methods included.
 inline std::vector<samplers::MethodOptions> every_method() {
   return {
       {.kind = samplers::MethodKind::sequential},

@@ -58,7 +58,7 @@ LinksOptions with_peers(Peers first, Peers second) {
   return options;
 }
 
-/// What its workers' processes say that they have sent and received.
+/// Bytes sent and received, as the workers' processes report them.
 RemoteProcess total(const LinksResult& result) {
   RemoteProcess sum;
   for (const RemoteProcess& process : result.processes) {

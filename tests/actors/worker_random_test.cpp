@@ -1,5 +1,5 @@
-// WorkerPolicy beside a plain model of it, under events in any order: what it
-// holds, what is ready, and what it answers.
+// WorkerPolicy beside a plain model of it, under events in any order: held
+// grants, ready tasks and answers must agree.
 
 #include <gtest/gtest.h>
 

@@ -42,7 +42,7 @@ void await_both(LinkJob& job) {
   });
 }
 
-/// Until the job knows that nobody works for it.
+/// Waits until the job reports that it has no workers.
 json await_waiting(LinkJob& job) {
   json now;
   job.head().await([&] {
