@@ -16,7 +16,7 @@ void CoordinatorPolicy::handle(const CancelSample& event) {
     cancel_waiting(index);
   } else if (!is_coming_home(found->second)) {
     ended_totals_.calls_total += found->second.method->accepted();
-    forget_wanted(index);
+    drop_wanted(index);
     end_sample(index, SampleStatus::cancelled, {});
   }
 }
@@ -31,7 +31,7 @@ void CoordinatorPolicy::cancel_waiting(std::uint64_t index) {
       options_.samples.end()) {
     return;
   }
-  forget_wanted(index);
+  drop_wanted(index);
   options_.begun.erase(index);
   ++ended_totals_.samples_cancelled;
   commands_.push_back(EndSample{{index, SampleStatus::cancelled},
@@ -40,7 +40,7 @@ void CoordinatorPolicy::cancel_waiting(std::uint64_t index) {
   end_if_hopeless();
 }
 
-void CoordinatorPolicy::forget_wanted(std::uint64_t index) {
+void CoordinatorPolicy::drop_wanted(std::uint64_t index) {
   const auto found = std::ranges::find(options_.samples, index);
   const auto place = static_cast<std::size_t>(found - options_.samples.begin());
   next_sample_ -= place < next_sample_ ? 1 : 0;

@@ -135,8 +135,8 @@ Duration CoordinatorPolicy::round_trip_of(const Sample& sample) const {
 void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   work.run = sample.run;
   const int index = worker_of(sample, work.task);
-  if (index < 0 || reads_of_stranded(work)) {
-    stranded_.push_back(std::move(work));
+  if (index < 0 || reads_unplaced(work)) {
+    unplaced_.push_back(std::move(work));
     return;
   }
   Worker& worker = at(index);
@@ -161,8 +161,8 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
 }
 
 /// Whether a task that makes an input of `work` is itself without a worker.
-bool CoordinatorPolicy::reads_of_stranded(const SampleTask& work) const {
-  return std::ranges::any_of(stranded_, [&work](const SampleTask& maker) {
+bool CoordinatorPolicy::reads_unplaced(const SampleTask& work) const {
+  return std::ranges::any_of(unplaced_, [&work](const SampleTask& maker) {
     return maker.sample_index == work.sample_index && maker.run == work.run &&
            std::ranges::find_first_of(maker.task.outputs, work.task.inputs) !=
                maker.task.outputs.end();
@@ -207,8 +207,8 @@ void CoordinatorPolicy::send_grants() {
     if (grant.tasks.empty()) {
       continue;
     }
-    // Frees ride with a task whose answer shows that they have come: not with
-    // one that was sent before and is only told of another source.
+    // Frees ride with a task whose answer shows that they have come: not with a
+    // task that was sent before and only gets another source.
     const auto fresh = std::ranges::find_if(
         grant.tasks,
         [this](const SampleTask& work) { return work.grant >= unsent_; });

@@ -13,8 +13,8 @@
 namespace troupe::actors {
 namespace {
 
-/// A job loses fewer GPUs and processes than this. A sample that has begun anew
-/// so often would go on doing so.
+/// A job loses fewer GPUs and processes than this. A sample that has restarted
+/// so often would restart again and again.
 constexpr std::uint32_t kMostRuns = 32;
 
 /// A tick that comes so much later than the last one comes late.
@@ -190,8 +190,8 @@ void CoordinatorPolicy::fail_poisoned() {
   }
 }
 
-/// Takes the worker, and with a failed GPU all of its workers, out of the job
-/// for good. `lost` are tasks that it held and no longer stands for.
+/// Removes the worker from the job, and with a failed GPU all workers of the
+/// GPU. `lost`: tasks of its failed pass.
 void CoordinatorPolicy::retire(int index, const Failure& cause,
                                std::vector<SampleTask> lost) {
   const WorkerTraits traits = at(index).traits;
@@ -216,7 +216,7 @@ void CoordinatorPolicy::retire(int index, const Failure& cause,
       sample.values.lose(traits.process, traits.device);
     }
   }
-  leave(hit, cause, std::move(lost));
+  remove_workers(hit, cause, std::move(lost));
 }
 
 void CoordinatorPolicy::handle(const ProcessDown& event) {
@@ -242,15 +242,15 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
   frees_.erase(event.process);
   round_trips_.erase(event.process);
   tally_.left(event.process, now_);
-  leave(hit, event.cause, {});
+  remove_workers(hit, event.cause, {});
 }
 
-/// Workers leave the job for good. Other workers get their tasks, and `lost`. A
-/// sample that has lost a value goes back to its last cut, or to its first
-/// call.
-void CoordinatorPolicy::leave(const std::vector<int>& leavers,
-                              const Failure& cause,
-                              std::vector<SampleTask> lost) {
+/// Removes workers from the job for good. Other workers get their tasks, and
+/// `lost`. A sample that has lost a value goes back to its last cut, or to its
+/// first call.
+void CoordinatorPolicy::remove_workers(const std::vector<int>& leavers,
+                                       const Failure& cause,
+                                       std::vector<SampleTask> lost) {
   for (const int w : leavers) {
     Worker& worker = at(w);
     note_known(w);
@@ -259,7 +259,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     }
     worker.gone = true;
     if (!worker.drains) {
-      groups_.leave(w);
+      groups_.remove_worker(w);
     }
     set_alive(w, false);
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
@@ -275,7 +275,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
   }
   note_waiting();
   find_groups();
-  std::ranges::move(std::exchange(stranded_, {}), std::back_inserter(lost));
+  std::ranges::move(std::exchange(unplaced_, {}), std::back_inserter(lost));
   reroute(std::move(lost));
 }
 
@@ -286,7 +286,7 @@ void CoordinatorPolicy::inputs_lost(const Failure& failure,
   ++recoveries_;
   for (const SampleTask& work : pass) {
     if (Sample* sample = sample_of(work); sample != nullptr) {
-      begin_again(*sample, failure);
+      restart_in_class(*sample, failure);
     }
   }
 }
@@ -308,29 +308,30 @@ void CoordinatorPolicy::inputs_gone(const GrantResult& event,
     }
     if (lacks_values(*sample)) {
       ++recoveries_;
-      begin_again(*sample);
+      restart_in_class(*sample);
     } else {
       // Who was to make the input may have ended, which is known soon.
-      stranded_.push_back(std::move(work));
+      unplaced_.push_back(std::move(work));
     }
   }
 }
 
-/// Within its class, unless it has begun too often.
-void CoordinatorPolicy::begin_again(Sample& sample,
-                                    std::optional<Failure> cause) {
+/// Restarts the sample in its execution class. Ends the job if the sample has
+/// had too many runs.
+void CoordinatorPolicy::restart_in_class(Sample& sample,
+                                         std::optional<Failure> cause) {
   if (sample.run - options_.first_run >= kMostRuns) {
     end_job(false, cause ? std::move(cause) : values_gone(sample.index));
   } else if (!ended_) {
-    begin_anew(sample, groups_.best(class_of(sample)).value_or(sample.group));
+    restart(sample, groups_.best(class_of(sample)).value_or(sample.group));
   }
 }
 
-/// From its last cut if it stays in its class, else from its first call, on
-/// workers of `group`. What still runs of it is not waited for, and writes into
-/// slots that nobody reads.
-void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
-  std::erase_if(stranded_, [&sample](const SampleTask& work) {
+/// Begins the next run of the sample on workers of `group`: from its last cut
+/// if the class stays the same, else from the first call. Passes of the old run
+/// are not waited for: they write into slots that no task reads.
+void CoordinatorPolicy::restart(Sample& sample, std::size_t group) {
+  std::erase_if(unplaced_, [&sample](const SampleTask& work) {
     return work.sample_index == sample.index;
   });
   drop_runs(sample, sample.run);
@@ -344,11 +345,11 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   sample.withheld.clear();
   sample.rescued.clear();
   place(sample, group);
-  if (!begin_with_cut(sample)) {
+  if (!restore_cut(sample)) {
     sample.began = now_;
   }
   for (ClassTimes& times : times_) {
-    times.calm_until = TimePoint::min();
+    times.search_again_at = TimePoint::min();
   }
   issue_ready(sample);
 }

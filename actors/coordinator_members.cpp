@@ -154,7 +154,7 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
       note_known(w);
       worker.drains = true;
       live_.set_alive(w, false);
-      groups_.leave(w);
+      groups_.remove_worker(w);
       recall(w);
     }
   }
@@ -166,7 +166,7 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
     return;
   }
   find_groups();
-  reroute(std::exchange(stranded_, {}));
+  reroute(std::exchange(unplaced_, {}));
 }
 
 /// Whether every worker has gone or drains. A draining worker gets no more
@@ -196,7 +196,7 @@ void CoordinatorPolicy::find_groups() {
     const bool lacks = lacks_values(sample);
     is_deserted_ = is_deserted_ || !any;
     if (lacks || (any && !same)) {
-      begin_anew(sample, any.value_or(sample.group));
+      restart(sample, any.value_or(sample.group));
     } else if (any && !groups_.is_staffed(sample.group)) {
       place(sample, *any);
     } else {
@@ -360,7 +360,7 @@ void CoordinatorPolicy::values_rescued(Sample& sample,
   }
   if (lacks_values(sample)) {
     ++recoveries_;
-    begin_again(sample);
+    restart_in_class(sample);
   }
 }
 

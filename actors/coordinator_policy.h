@@ -48,12 +48,12 @@ namespace troupe::actors {
 /// for room. Then no sample begins there until what is in flight fits again. If
 /// no process can take a single sample, the job ends with an error.
 ///
-/// A sample is bound to the execution class of the group that takes it, and
-/// begins anew when that can do no more for it: the class has lost its last
-/// worker. If a value that is still needed lay in a process that ended or in
-/// the memory of a GPU that failed, the sample goes on from its last cut, or
-/// else begins anew. Near the end a class that has run dry takes over what a
-/// slower one would take longer for, from the beginning.
+/// A sample is bound to the execution class of the group that takes it. It
+/// restarts in another class when its class has lost the last worker. If a
+/// value that is still needed lay in a process that ended or in the memory of a
+/// GPU that failed, the sample restarts from its last cut, or else from its
+/// first call. Near the end a class without samples takes over a sample of a
+/// slower class, from the first call.
 ///
 /// The job begins when all workers have reported, or with the next tick after
 /// the plan's needs are met: one group whose workers have all reported. Whoever
@@ -61,8 +61,8 @@ namespace troupe::actors {
 ///
 /// An event costs the logarithm of workers and samples. Ticks, progress
 /// reports, losses, cancels and workers that come up are linear. When no sample
-/// waits to begin any more, so are `quicken_slowest`, every 10 ms at most, and
-/// `slowest_elsewhere`, which notes when to look again. Thread: one.
+/// waits to begin any more, so are `rebalance_slowest`, every 10 ms at most,
+/// and `slowest_elsewhere`, which notes when to look again. Thread: one.
 class CoordinatorPolicy {
  public:
   /// A worker leaves rows of its branch of guidance to the other worker of the
@@ -91,8 +91,8 @@ class CoordinatorPolicy {
     const RunDirectory* values = nullptr;
   };
   [[nodiscard]] std::optional<RunView> run_of(std::uint64_t sample_index) const;
-  /// For checks: whether the process will be told to free the value, or is
-  /// being told with a grant that it holds.
+  /// For checks: whether the message that frees the value at the process is
+  /// still to be sent, or rides on a grant that it holds.
   [[nodiscard]] bool will_free(const ValueName& name, int process) const;
 
  private:
@@ -110,9 +110,9 @@ class CoordinatorPolicy {
     /// lie there or may have lain there.
     RoomKept room;
     bool is_decoded = false;
-    TimePoint began;       ///< this run
-    double ticks = 0;      ///< spent on it since a call was last accepted
-    bool hurried = false;  ///< has changed its class to end sooner
+    TimePoint began;   ///< this run
+    double ticks = 0;  ///< spent on it since a call was last accepted
+    bool was_taken_over = false;  ///< has changed its class to end sooner
     struct KeptCut {
       std::uint64_t number = 0;
       Cut cut;
@@ -160,9 +160,11 @@ class CoordinatorPolicy {
     std::int64_t num_samples = 0;
     /// The longest pass of each kind that was done.
     std::map<samplers::Op, Duration> slowest = {};
-    /// Before, nothing is worth taking over, if a whole one takes that long.
-    Duration calm_whole{};
-    TimePoint calm_until = TimePoint::min();
+    /// When the class searches next for a sample to take over: as soon as its
+    /// mean time of a sample falls below this, and at the latest at
+    /// search_again_at.
+    Duration search_again_below{};
+    TimePoint search_again_at = TimePoint::min();
   };
   /// A task of a pass, and its place among the pass's results.
   struct Answered {
@@ -186,7 +188,7 @@ class CoordinatorPolicy {
   void handle(const CancelSample& event);
   void handle(const OutcomeReleased& event);
 
-  /// Who waits for a task; nobody when the sample has ended or begun anew.
+  /// The sample that waits for a task; null when it has ended or restarted.
   [[nodiscard]] Sample* sample_of(const SampleTask& work);
 
   void add_worker(const WorkerTraits& traits);
@@ -216,20 +218,20 @@ class CoordinatorPolicy {
   [[nodiscard]] Failure no_room(ValueMemory memory) const;
   void place(Sample& sample, std::size_t group);
   void share_samples();
-  [[nodiscard]] bool quicken_slowest(int execution_class);
+  [[nodiscard]] bool rebalance_slowest(int execution_class);
   [[nodiscard]] double row_time(std::size_t group) const;
   [[nodiscard]] double slowness(int worker, int other) const;
   [[nodiscard]] bool is_branch(const samplers::Task& task) const;
   [[nodiscard]] int worker_of_branch(const Sample& sample,
                                      const samplers::Task& task);
   void share_within(int execution_class);
-  void hurry_samples();
-  void hurry_to(int execution_class);
+  void take_over_samples();
+  void take_over_for(int execution_class);
   [[nodiscard]] Sample* slowest_elsewhere(int execution_class);
   void note_times(int execution_class, Duration grant);
   void issue_ready(Sample& sample);
   void route(Sample& sample, SampleTask work);
-  [[nodiscard]] bool reads_of_stranded(const SampleTask& work) const;
+  [[nodiscard]] bool reads_unplaced(const SampleTask& work) const;
   void route_alone(std::vector<SampleTask> tasks);
   Grant& grant_for(int worker);
   void send_grants();
@@ -245,7 +247,7 @@ class CoordinatorPolicy {
   void drop_runs(Sample& sample, std::optional<std::uint32_t> last_run);
   void bring_home(Sample& sample);
   void cut_if_due(Sample& sample);
-  [[nodiscard]] bool begin_with_cut(Sample& sample);
+  [[nodiscard]] bool restore_cut(Sample& sample);
   [[nodiscard]] bool nobody_stays() const;
   void find_groups();
   void refuse_class_change(const std::vector<std::uint64_t>& samples);
@@ -298,14 +300,14 @@ class CoordinatorPolicy {
   [[nodiscard]] Duration lease_of(int worker) const;
   void device_full(const GrantResult& event, std::vector<SampleTask> pass);
   void retire(int worker, const Failure& cause, std::vector<SampleTask> lost);
-  void leave(const std::vector<int>& workers, const Failure& cause,
-             std::vector<SampleTask> lost);
+  void remove_workers(const std::vector<int>& workers, const Failure& cause,
+                      std::vector<SampleTask> lost);
   void inputs_lost(const Failure& failure, const std::vector<SampleTask>& pass);
   void inputs_gone(const GrantResult& event, std::vector<SampleTask> pass);
-  void begin_again(Sample& sample, std::optional<Failure> cause = {});
-  void begin_anew(Sample& sample, std::size_t group);
+  void restart_in_class(Sample& sample, std::optional<Failure> cause = {});
+  void restart(Sample& sample, std::size_t group);
   void cancel_waiting(std::uint64_t index);
-  void forget_wanted(std::uint64_t index);
+  void drop_wanted(std::uint64_t index);
   [[nodiscard]] bool is_coming_home(const Sample& sample) const;
   void finish_method(Sample& sample);
   void end_sample(std::uint64_t index, SampleStatus status,
@@ -360,8 +362,9 @@ class CoordinatorPolicy {
   /// When to compare the speeds of groups again.
   TimePoint compare_at_ = TimePoint::min();
   std::set<std::uint64_t> unwritten_;  ///< done, and not yet released
-  /// Tasks of which nobody of the class is alive, or whose inputs were gone.
-  std::vector<SampleTask> stranded_;
+  /// Tasks without a worker: no worker of the class is alive, or an input was
+  /// gone.
+  std::vector<SampleTask> unplaced_;
   std::vector<Grant> outbox_;  ///< to be sent
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;

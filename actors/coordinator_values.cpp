@@ -179,7 +179,7 @@ void CoordinatorPolicy::bring_home(Sample& sample) {
 void CoordinatorPolicy::handle(const ValuesFetched& event) {
   const auto found = samples_.find(event.sample_index);
   if (found == samples_.end() || found->second.run != event.run) {
-    return;  // it has begun anew meanwhile
+    return;  // it has restarted meanwhile
   }
   Sample& sample = found->second;
   if (event.is_rescue) {
@@ -193,7 +193,7 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
     end_sample(sample.index, SampleStatus::done, {});
   } else if (lacks_values(sample)) {
     ++recoveries_;
-    begin_again(sample);
+    restart_in_class(sample);
   } else {
     bring_home(sample);
   }

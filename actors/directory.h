@@ -13,8 +13,8 @@ namespace troupe::actors {
 
 /// Where the values of a sample's run are: the coordinator holds no value, only
 /// this. A process is listed as a holder on its own word alone. Whoever
-/// was asked to make or to fetch a value *may* hold it: from then on it is told
-/// when the value is freed.
+/// was asked to make or to fetch a value *may* hold it: from then on it is
+/// notified when the value is freed.
 /// Thread: one; a value without I/O.
 class RunDirectory {
  public:
@@ -23,12 +23,12 @@ class RunDirectory {
   /// It is asked to make the value, and nobody else any more.
   void expect_made(samplers::Slot slot, int process);
   /// The process says that it holds the value, in this memory. A value that was
-  /// freed stays so: the process has been told, or will be. `when`: rises.
+  /// freed stays so: the process was notified, or will be. `when`: rises.
   void add(samplers::Slot slot, int process, const Device& memory,
            std::uint64_t when = 0);
   /// The process says that it does not hold the value.
   void remove(samplers::Slot slot, int process);
-  /// The sample begins anew: its next run has no value yet.
+  /// The sample restarts: its next run has no value yet.
   void clear() { copies_.clear(); }
   /// The process has ended, with all values that it held.
   void lose(int process);

@@ -31,8 +31,8 @@ struct Failure {
 struct SampleTask {
   std::uint64_t sample_index = 0;
   samplers::Task task;
-  /// How often the sample has begun anew: tasks of different runs never share
-  /// a slot.
+  /// How often the sample has restarted: tasks of different runs never share a
+  /// slot.
   std::uint32_t run = 0;
   /// Of this grant of the task. A task that is granted again has another.
   std::uint64_t grant = 0;

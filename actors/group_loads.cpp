@@ -114,7 +114,7 @@ void GroupLoads::came_up(int number) {
   }
 }
 
-void GroupLoads::leave(int number) {
+void GroupLoads::remove_worker(int number) {
   Worker& one = worker(number);
   std::vector<int>& spares = at(one.execution_class).spares;
   if (!one.group) {

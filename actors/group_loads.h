@@ -87,8 +87,8 @@ class GroupLoads {
   void heard_of(int worker);
   /// An incarnation of it has begun.
   void came_up(int worker);
-  /// It has gone for good. A spare takes its place.
-  void leave(int worker);
+  /// The worker has left the job. A spare takes its place.
+  void remove_worker(int worker);
   /// Which capacity counts: see samplers::InFlight. At first that of long ones.
   void set_long_grants(int execution_class, bool is_long) {
     classes_[static_cast<std::size_t>(execution_class)].is_long = is_long;

@@ -8,7 +8,7 @@
 #include "actors/coordinator_events.h"
 #include "actors/node_status.h"
 
-// What is told of a job while it runs, and what its clients may ask.
+// The status of a running job, and the questions of its clients.
 
 namespace troupe::actors {
 

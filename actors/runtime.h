@@ -80,8 +80,8 @@ struct JobResult {
 [[nodiscard]] WorkerTraits traits_of(const WorkerPlace& place,
                                      const samplers::MethodOptions& method);
 
-/// What a coordinator of the job is told. Errors: Errc::invalid_argument for an
-/// empty range.
+/// The options of a coordinator of the job. Errors: Errc::invalid_argument for
+/// an empty range.
 [[nodiscard]] CoordinatorOptions coordinator_options(const JobSpec& spec);
 
 /// Runs a job with a company of actors in this process, and returns when it is

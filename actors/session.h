@@ -53,8 +53,8 @@ struct Applicant {
 /// has two tokens of its own, which the coordinator sends to the other
 /// processes.
 struct PeerTokens {
-  std::string knock;   ///< who dials the process says it
-  std::string answer;  ///< the process says it to who has knocked
+  std::string request;  ///< the dialling process sends it
+  std::string answer;   ///< the process answers a request with it
 };
 
 struct Welcome {

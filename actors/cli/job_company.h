@@ -41,16 +41,16 @@ class JobCompany {
   [[nodiscard]] std::vector<NodeStatus> nodes(
       std::span<const ProcessFigures> figures, const char* still_here) const;
 
-  [[nodiscard]] double speed_of_guest(const ClassRecord& of,
-                                      const std::string& device,
-                                      int threads) const;
+  [[nodiscard]] double speed_of_member(const ClassRecord& of,
+                                       const std::string& device,
+                                       int threads) const;
 
   const JobRequest& request_;
   const JobRunner& runner_;
   JobSpec spec_;
   EarlierSpeeds speeds_;
   JobWatch watch_;
-  std::unique_ptr<ClientDesk> desk_;
+  std::unique_ptr<ClientService> clients_;
   /// The listener once it is there: its thread asks before its constructor has
   /// returned.
   std::atomic<const CompanyListener*> listening_ = nullptr;

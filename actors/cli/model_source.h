@@ -124,12 +124,12 @@ class ModelSource {
 
   /// Blocks [cuts[i], cuts[i + 1]) of the network, and the decoder, are read
   /// and packed when they are first used. Before, the weights are read through
-  /// once for their hash; of what was told by `hold_to` only the smallest block
-  /// is read, which shows whether the folder is of another model. A part that
-  /// has become another, or cannot be read any more, is Errc::device_lost of
-  /// the device: its worker ends, and others do its work.
-  /// This object outlives the model.
-  /// Errors: Errc::invalid_argument for other weights than those told.
+  /// once for their hash; of what `hold_to` named only the smallest block is
+  /// read, which shows whether the folder is of another model. A part that has
+  /// become another, or cannot be read any more, is Errc::device_lost of the
+  /// device: its worker ends, and others do its work. This object outlives the
+  /// model.
+  /// Errors: Errc::invalid_argument for other weights than those of `hold_to`.
   [[nodiscard]] LoadedModel load_when_used(
       ExecContext& ctx, DType compute, const std::vector<int>& cuts,
       models::WeightPlacement placement =
@@ -165,7 +165,7 @@ class ModelSource {
       const std::string& wanted, const std::set<std::int64_t>& ids) const;
 
   ModelRecord record_;  ///< without the weights' hashes
-  /// Those that a job told; none: the weights are read for them.
+  /// The hashes that a job named; none: the weights are read for them.
   std::uint64_t told_hash_ = 0;
   std::vector<std::uint64_t> told_tensors_;
   models::DenoiserTable table_;

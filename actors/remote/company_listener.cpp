@@ -55,8 +55,8 @@ Detours CompanyListener::detours() {
                           find_other(name, holder, std::move(then));
                         }});
             channel_->open(*hub_, kHomeProcess);
-            for (const auto& [peer, guest] : guests_.all()) {
-              channel_->set_peer(guest->process, peer);
+            for (const auto& [peer, member] : members_.all()) {
+              channel_->set_peer(member->process, peer);
             }
             return channel_;
           },
@@ -69,31 +69,31 @@ Detours CompanyListener::detours() {
 
 void CompanyListener::start(caf::actor_system& system,
                             CoordinatorActor coordinator) {
-  if (spec_.desk != nullptr) {
-    spec_.desk->open(coordinator);
+  if (spec_.clients != nullptr) {
+    spec_.clients->open(coordinator);
   }
   const std::lock_guard lock(mutex_);
   system_ = &system;
   coordinator_ = std::move(coordinator);
-  for (const auto& [peer, guest] : guests_.all()) {
-    if (guest->join) {
-      present(*guest, *guest->join);
+  for (const auto& [peer, member] : members_.all()) {
+    if (member->join) {
+      present(*member, *member->join);
     }
   }
 }
 
 void CompanyListener::stop() {
-  if (spec_.desk != nullptr) {
-    spec_.desk->close();
+  if (spec_.clients != nullptr) {
+    spec_.clients->close();
   }
   const std::lock_guard lock(mutex_);
   if (channel_) {
     channel_->close();
   }
-  for (const auto& [peer, guest] : guests_.all()) {
-    caf::anon_send_exit(std::exchange(guest->actor, nullptr),
+  for (const auto& [peer, member] : members_.all()) {
+    caf::anon_send_exit(std::exchange(member->actor, nullptr),
                         caf::exit_reason::user_shutdown);
-    for (const auto& [number, worker] : std::exchange(guest->workers, {})) {
+    for (const auto& [number, worker] : std::exchange(member->workers, {})) {
       caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
     }
   }
@@ -106,15 +106,15 @@ void CompanyListener::end(std::optional<Failure> cause) {
   is_over_ = true;
   cause_ = std::move(cause);
   const std::string over = wire::encode(News(JobOver{cause_}));
-  for (const auto& [peer, guest] : guests_.all()) {
-    guest->outbox->send(over);
+  for (const auto& [peer, member] : members_.all()) {
+    member->outbox->send(over);
   }
-  left_.wait_for(lock, kFarewell, [this] { return guests_.empty(); });
+  left_.wait_for(lock, kFarewell, [this] { return members_.empty(); });
 }
 
 std::vector<RemoteProcess> CompanyListener::processes() const {
   const std::lock_guard lock(mutex_);
-  return guests_.known();
+  return members_.known();
 }
 
 std::uint64_t CompanyListener::bytes_fetched() const {
@@ -136,7 +136,8 @@ std::uint64_t CompanyListener::bytes_relayed() const {
 
 void CompanyListener::on_knock(net::PeerId peer,
                                const net::Greeting& greeting) {
-  if (spec_.desk != nullptr && spec_.desk->knock(*hub_, peer, greeting)) {
+  if (spec_.clients != nullptr &&
+      spec_.clients->accept(*hub_, peer, greeting)) {
     return;
   }
   try {
@@ -151,16 +152,16 @@ void CompanyListener::on_knock(net::PeerId peer,
       lock.unlock();
       hub_->accept(peer, wire::encode(Welcome{own, kHomeProcess, true, {}}));
     } else {
-      const auto guest =
-          guests_.let_in(*hub_, peer, applicant, greeting.address);
+      const auto member =
+          members_.add(*hub_, peer, applicant, greeting.address);
       if (channel_) {
-        channel_->set_peer(guest->process, peer);
+        channel_->set_peer(member->process, peer);
       }
       lock.unlock();
       hub_->accept(peer,
-                   wire::encode(Welcome{own, guest->process, false,
-                                        guest->address.tokens}),
-                   "process " + std::to_string(guest->process));
+                   wire::encode(Welcome{own, member->process, false,
+                                        member->address.tokens}),
+                   "process " + std::to_string(member->process));
     }
   } catch (const Error& error) {
     hub_->refuse(peer, error.what());
@@ -169,20 +170,20 @@ void CompanyListener::on_knock(net::PeerId peer,
 
 void CompanyListener::on_up(net::PeerId peer,
                             const net::Greeting& /*greeting*/) {
-  if (const auto guest = guest_of(peer)) {
-    guest->outbox->send(offer_);
+  if (const auto member = member_of(peer)) {
+    member->outbox->send(offer_);
     const std::lock_guard lock(mutex_);
-    if (is_over_) {  // since the knock
-      guest->outbox->send(wire::encode(News(JobOver{cause_})));
+    if (is_over_) {  // since the greeting
+      member->outbox->send(wire::encode(News(JobOver{cause_})));
     } else {
-      guests_.came_up(*guest);
+      members_.came_up(*member);
     }
   }
 }
 
 void CompanyListener::on_room(net::PeerId peer) {
-  if (const auto guest = guest_of(peer)) {
-    guest->outbox->on_room();
+  if (const auto member = member_of(peer)) {
+    member->outbox->on_room();
   }
 }
 
@@ -190,75 +191,75 @@ void CompanyListener::on_beat(net::PeerId peer,
                               std::span<const std::byte> /*payload*/,
                               const std::optional<net::RoundTrip>& round_trip) {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Guest> guest = guests_.find(peer);
-  if (guest && round_trip) {
-    guest->clock.hear(*round_trip, SteadyClock().now());
-    tell_round_trip(*guest, round_trip->taken);
+  const std::shared_ptr<Member> member = members_.find(peer);
+  if (member && round_trip) {
+    member->clock.hear(*round_trip, SteadyClock().now());
+    report_round_trip(*member, round_trip->taken);
   }
 }
 
 /// One that is short, or as long as before, changes nothing for anybody.
-void CompanyListener::tell_round_trip(Guest& guest, Duration taken) {
+void CompanyListener::report_round_trip(Member& member, Duration taken) {
   constexpr int kSmoothing = 8;
   constexpr Duration kShort = std::chrono::milliseconds(1);
-  guest.round_trip =
-      guest.round_trip == Duration{}
+  member.round_trip =
+      member.round_trip == Duration{}
           ? taken
-          : guest.round_trip + (taken - guest.round_trip) / kSmoothing;
+          : member.round_trip + (taken - member.round_trip) / kSmoothing;
   const Duration change =
-      std::chrono::abs(guest.round_trip - guest.told_round_trip);
+      std::chrono::abs(member.round_trip - member.reported_round_trip);
   if (coordinator_ && !is_over_ &&
-      change > std::max(kShort, guest.told_round_trip / 4)) {
-    guest.told_round_trip = guest.round_trip;
+      change > std::max(kShort, member.reported_round_trip / 4)) {
+    member.reported_round_trip = member.round_trip;
     caf::anon_send(coordinator_,
-                   RoundTripMeasured{guest.process, guest.round_trip});
+                   RoundTripMeasured{member.process, member.round_trip});
   }
 }
 
 void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
-  if (spec_.desk != nullptr && spec_.desk->lose(peer)) {
+  if (spec_.clients != nullptr && spec_.clients->remove(peer)) {
     return;
   }
-  if (const std::optional<Departure> gone = lose(peer, loss.what)) {
+  if (const std::optional<Departure> gone = remove_member(peer, loss.what)) {
     log_departure(*gone, loss);
   }
 }
 
 /// Who computes now.
 Rest CompanyListener::rest() const {
-  return spec_.only_directs && !guests_.anyone_works() ? Rest::waits
-                                                       : Rest::works;
+  return spec_.only_directs && !members_.anyone_works() ? Rest::waits
+                                                        : Rest::works;
 }
 
-std::optional<Departure> CompanyListener::lose(net::PeerId peer,
-                                               const std::string& why) {
+std::optional<Departure> CompanyListener::remove_member(
+    net::PeerId peer, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Guest> guest = guests_.remove(peer, !is_over_);
-  if (!guest) {
+  const std::shared_ptr<Member> member = members_.remove(peer, !is_over_);
+  if (!member) {
     return std::nullopt;
   }
   std::optional<Departure> departure;
   // Who has joined and is let go at the end of the job is no news.
-  if (!is_over_ && !guest->is_refused && (guest->actor || !guest->join)) {
-    departure = {.of = guests_.known(*guest),
-                 .has_joined = guest->actor != nullptr,
-                 .is_known = guests_.has_gone_before(*guest),
+  if (!is_over_ && !member->is_refused && (member->actor || !member->join)) {
+    departure = {.of = members_.known(*member),
+                 .has_joined = member->actor != nullptr,
+                 .is_known = members_.has_gone_before(*member),
                  .rest = rest()};
   }
   if (!is_over_) {
-    guests_.known(*guest).gone = why;
+    members_.known(*member).gone = why;
   }
   if (channel_) {
-    channel_->remove_peer(guest->process);
+    channel_->remove_peer(member->process);
   }
-  if (guest->actor) {
+  if (member->actor) {
     caf::anon_send(
         coordinator_,
-        ProcessDown{guest->process, {Errc::unreachable, "process", why, {}}});
-    caf::anon_send_exit(std::exchange(guest->actor, nullptr),
+        ProcessDown{member->process, {Errc::unreachable, "process", why, {}}});
+    caf::anon_send_exit(std::exchange(member->actor, nullptr),
                         caf::exit_reason::user_shutdown);
   }
-  for (const auto& [number, worker] : std::exchange(guest->workers, {})) {
+  for (const auto& [number, worker] : std::exchange(member->workers, {})) {
     caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
   }
   left_.notify_all();
@@ -269,15 +270,15 @@ std::optional<Departure> CompanyListener::lose(net::PeerId peer,
 void CompanyListener::breach(net::PeerId peer, const std::string& what) {
   log_message(LogLevel::warning, what);
   hub_->leave(peer, what);
-  (void)lose(peer, what);
+  (void)remove_member(peer, what);
 }
 
 /// A value of the process had another hash than it said, or is none.
 void CompanyListener::damaged(int process, const std::string& what) {
   std::unique_lock lock(mutex_);
-  if (const auto guest = guests_.find_process(process)) {
+  if (const auto member = members_.find_process(process)) {
     lock.unlock();
-    breach(guest->peer, what);
+    breach(member->peer, what);
   }
 }
 
@@ -295,16 +296,16 @@ void CompanyListener::find_other(const ValueName& name, int holder,
   }
 }
 
-std::shared_ptr<Guest> CompanyListener::guest_of(net::PeerId peer) const {
+std::shared_ptr<Member> CompanyListener::member_of(net::PeerId peer) const {
   const std::lock_guard lock(mutex_);
-  return guests_.find(peer);
+  return members_.find(peer);
 }
 
 // ---- values
 
 void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
                                 std::string_view key) {
-  if (!guest_of(peer)) {  // a client, or one that was lost meanwhile
+  if (!member_of(peer)) {  // a client, or one that was lost meanwhile
     hub_->give_nothing(want);
     return;
   }

@@ -16,26 +16,26 @@ using wire::News;
 
 void CompanyListener::on_record(net::PeerId peer,
                                 std::span<const std::byte> record) {
-  const auto guest = guest_of(peer);
-  if (!guest) {
-    if (spec_.desk != nullptr) {
-      spec_.desk->hear(*hub_, peer, record);
+  const auto member = member_of(peer);
+  if (!member) {
+    if (spec_.clients != nullptr) {
+      spec_.clients->hear(*hub_, peer, record);
     }
     return;
   }
   try {
     if (const auto message =
-            guest->assembler.add(record, wire::kMostNewsBytes)) {
+            member->assembler.add(record, wire::kMostNewsBytes)) {
       News news = wire::decode_news(bytes_of(*message));
       if (const auto* value = std::get_if<DamagedValue>(&news)) {
-        blame(guest, *value);
+        blame(member, *value);
       } else {
-        hear(*guest, std::move(news));
+        hear(*member, std::move(news));
       }
     }
   } catch (const Error& error) {
     std::unique_lock lock(mutex_);
-    const std::string who = label_of(guests_.known(*guest));
+    const std::string who = label_of(members_.known(*member));
     lock.unlock();
     breach(peer, who + ": " + error.what());
   }
@@ -47,7 +47,7 @@ void CompanyListener::on_record(net::PeerId peer,
 /// more likely this reader is wrong than both holders. The coordinator's
 /// process cannot be dropped. Errors: Errc::corrupt_file if the reader is to be
 /// dropped.
-void CompanyListener::blame(const std::shared_ptr<Guest>& by,
+void CompanyListener::blame(const std::shared_ptr<Member>& by,
                             const DamagedValue& value) {
   const auto expect = [](bool is_so, const char* what) {
     require(is_so, Errc::corrupt_file, "value", what);
@@ -55,7 +55,7 @@ void CompanyListener::blame(const std::shared_ptr<Guest>& by,
   {
     const std::lock_guard lock(mutex_);
     expect(value.process == by->process &&
-               value.holder <= static_cast<int>(guests_.known().size()),
+               value.holder <= static_cast<int>(members_.known().size()),
            "it speaks for somebody else");
     if (is_over_) {
       return;
@@ -72,7 +72,7 @@ void CompanyListener::blame(const std::shared_ptr<Guest>& by,
                             ", which gets others whole");
 }
 
-void CompanyListener::hear(Guest& guest, News news) {
+void CompanyListener::hear(Member& member, News news) {
   const auto expect = [&](bool is_its_own) {
     require(is_its_own, Errc::corrupt_file, "message",
             "it speaks for somebody else");
@@ -84,45 +84,45 @@ void CompanyListener::hear(Guest& guest, News news) {
   };
   const std::lock_guard lock(mutex_);
   if (auto* join = std::get_if<Join>(&news)) {
-    expect(join->joined.process == guest.process && !guest.join);
-    this->join(guest, std::move(*join));
+    expect(join->joined.process == member.process && !member.join);
+    this->join(member, std::move(*join));
   } else if (auto* up = std::get_if<WorkerUp>(&news)) {
-    expect(guest.has(up->worker));
+    expect(member.has(up->worker));
     if (system_ != nullptr) {
-      WorkerActor& worker = guest.workers[up->worker];
+      WorkerActor& worker = member.workers[up->worker];
       caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
-      worker = spawn_worker_proxy(*system_, guest.outbox, *up);
+      worker = spawn_worker_proxy(*system_, member.outbox, *up);
       caf::anon_send(coordinator_, *up, worker);
     }
   } else if (auto* down = std::get_if<WorkerDown>(&news)) {
-    expect(guest.has(down->worker));
+    expect(member.has(down->worker));
     if (down->gone && !is_over_) {
-      ++guest.num_lost;
-      log_lost_worker(guests_.known(guest), rest(), down->gone->message);
+      ++member.num_lost;
+      log_lost_worker(members_.known(member), rest(), down->gone->message);
     }
     pass_on(*down);
   } else if (auto* beat = std::get_if<WorkerBeat>(&news)) {
-    expect(guest.has(beat->worker));
+    expect(member.has(beat->worker));
     pass_on(*beat);
   } else if (auto* result = std::get_if<GrantResult>(&news)) {
-    expect(guest.has(result->worker));
+    expect(member.has(result->worker));
     check_result(*result, spec_.offer);
     result->span.worker = result->worker;
-    result->span.process = guest.process;
-    guest.clock.place(result->span, SteadyClock().now());
-    RemoteProcess& known = guests_.known(guest);
-    known.clock_error = std::max(known.clock_error, guest.clock.error());
+    result->span.process = member.process;
+    member.clock.place(result->span, SteadyClock().now());
+    RemoteProcess& known = members_.known(member);
+    known.clock_error = std::max(known.clock_error, member.clock.error());
     pass_on(*result);
   } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
-    expect(drain->process == guest.process);
-    guest.drains = true;
+    expect(drain->process == member.process);
+    member.drains = true;
     pass_on(*drain);
   } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
-    expect(report->process == guest.process);
-    RemoteProcess& known = guests_.known(guest);
+    expect(report->process == member.process);
+    RemoteProcess& known = members_.known(member);
     known.bytes_sent = report->bytes_given;
     known.bytes_received = report->bytes_fetched;
-    guests_.gives_model(guest, report->gives_model);
+    members_.gives_model(member, report->gives_model);
   } else {
     expect(false);
   }
@@ -130,7 +130,7 @@ void CompanyListener::hear(Guest& guest, News news) {
 
 /// Translates the class numbers of the process to those of the job, then
 /// presents the process to the coordinator.
-void CompanyListener::join(Guest& guest, Join join) {
+void CompanyListener::join(Member& member, Join join) {
   const std::string& required = spec_.required_class;
   const std::vector<ClassRecord>& offered = spec_.offer.job.execution_classes;
   for (WorkerTraits& worker : join.joined.workers) {
@@ -140,13 +140,13 @@ void CompanyListener::join(Guest& guest, Join join) {
       const std::string why =
           "the process computes other bytes than the job: got class " +
           own.name + ", expected " + required;
-      guest.outbox->send(wire::encode(News(RefuseProcess{
-          guest.process,
+      member.outbox->send(wire::encode(News(RefuseProcess{
+          member.process,
           {Errc::another_class, "execution class", why,
            "use the same build on hosts of one kind, or hold all to one level "
            "with --isa"}})));
-      guest.is_refused = true;
-      log_refused(label_of(guests_.known(guest)), why);
+      member.is_refused = true;
+      log_refused(label_of(members_.known(member)), why);
       return;
     }
     worker.execution_class = spec_.classes->number_of(own);
@@ -154,7 +154,7 @@ void CompanyListener::join(Guest& guest, Join join) {
       worker.row_seconds = spec_.row_seconds(
           own, device_name(join.joined.means, worker.device), worker.threads);
     }
-    std::vector<std::string>& known = guests_.known(guest).execution_classes;
+    std::vector<std::string>& known = members_.known(member).execution_classes;
     if (std::ranges::find(known, own.name) != known.end()) {
       continue;
     }
@@ -162,54 +162,54 @@ void CompanyListener::join(Guest& guest, Join join) {
     if (std::ranges::find(offered, own.name, &ClassRecord::name) ==
         offered.end()) {
       log_message(LogLevel::warning,
-                  label_of(guests_.known(guest)) +
+                  label_of(members_.known(member)) +
                       " computes in another execution class: its images have "
                       "the bytes of class " +
                       own.name +
                       " (--isa or --require-class holds all to one)");
     }
   }
-  guest.join = std::move(join);
+  member.join = std::move(join);
   if (system_ != nullptr) {
-    present(guest, *guest.join);
+    present(member, *member.join);
   }
 }
 
 /// Shows the process to the coordinator.
-void CompanyListener::present(Guest& guest, const Join& join) {
-  const net::PeerId peer = guest.peer;
-  guest.actor = spawn_process_proxy(
-      *system_, {.outbox = guest.outbox,
+void CompanyListener::present(Member& member, const Join& join) {
+  const net::PeerId peer = member.peer;
+  member.actor = spawn_process_proxy(
+      *system_, {.outbox = member.outbox,
                  .on_answer =
                      [this, peer](const AdmitProcess& admit) {
-                       const auto its = guest_of(peer);
+                       const auto its = member_of(peer);
                        const std::lock_guard lock(mutex_);
                        if (its) {
                          its->first_worker = admit.first_worker;
                          its->num_workers = admit.num_workers;
-                         guests_.known(*its).num_workers = admit.num_workers;
-                         log_joined(guests_.known(*its), its->join->joined);
+                         members_.known(*its).num_workers = admit.num_workers;
+                         log_joined(members_.known(*its), its->join->joined);
                        }
                      },
                  .on_refusal =
                      [this, peer](const Failure& why) {
-                       const auto its = guest_of(peer);
+                       const auto its = member_of(peer);
                        const std::lock_guard lock(mutex_);
                        if (its) {
                          its->is_refused = true;
-                         log_refused(label_of(guests_.known(*its)),
+                         log_refused(label_of(members_.known(*its)),
                                      why.message);
                        }
                      },
                  .on_end =
                      [this, peer] {
-                       const auto its = guest_of(peer);
+                       const auto its = member_of(peer);
                        const std::lock_guard lock(mutex_);
                        if (its && its->actor) {  // let go by the coordinator
                          its->outbox->send(wire::encode(News(JobOver{})));
                        }
                      }});
-  caf::anon_send(coordinator_, join.joined, guest.actor);
+  caf::anon_send(coordinator_, join.joined, member.actor);
 }
 
 }  // namespace troupe::actors

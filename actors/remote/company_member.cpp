@@ -52,7 +52,7 @@ CompanyMember::CompanyMember(MemberSpec spec)
                            .dial = dial_options(spec_.peers),
                            .silence = spec_.silence,
                            .on_damage = [this](int holder, const std::string&) {
-                             tell_damage(holder);
+                             report_damage(holder);
                            }})) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
@@ -271,7 +271,7 @@ MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
     report();
   }
   leave(end.cause                ? end.cause->message
-        : drain.stop_requested() ? "it was told to leave"
+        : drain.stop_requested() ? "it was asked to leave"
                                  : "the job is over");
   return end;
 }
@@ -341,7 +341,7 @@ void CompanyMember::report() {
 }
 
 /// Reports the holder alone: the details stand in the log of this process.
-void CompanyMember::tell_damage(int holder) {
+void CompanyMember::report_damage(int holder) {
   const std::lock_guard lock(mutex_);
   outbox_->send(wire::encode(News(DamagedValue{process_, holder})));
 }

@@ -109,7 +109,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   /// MemberSpec::patience; Errc::invalid_argument where it refuses,
   /// Errc::interrupted after a stop.
   [[nodiscard]] std::optional<Offered> wait_for_offer(std::stop_token stop);
-  /// Whether the first process has told it to wait for an offer, or to encode.
+  /// Whether the first process has asked it to wait for an offer, or to encode.
   [[nodiscard]] bool stands_by() const;
   /// How the membership ended, once it has.
   [[nodiscard]] std::optional<MemberEnd> end() const;
@@ -174,7 +174,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
                                        std::stop_token drain,
                                        std::stop_token stop);
   void report();
-  void tell_damage(int holder);
+  void report_damage(int holder);
   void tell_worker(int worker, const auto& message);
   void end_worker(const EndWorker& end);
   void finish(MemberEnd end);

@@ -20,7 +20,7 @@ bool CompanyMember::is_coordinator(net::PeerId peer) const {
 }
 
 void CompanyMember::on_knock(net::PeerId peer, const net::Greeting& greeting) {
-  channel_->knock(*hub_, peer, greeting);
+  channel_->accept(*hub_, peer, greeting);
 }
 
 void CompanyMember::on_up(net::PeerId peer, const net::Greeting& greeting) {
@@ -113,7 +113,7 @@ void CompanyMember::hear(News news) {
   }
   if (const auto* address = std::get_if<PeerAddress>(&news)) {
     if (spec_.peers) {
-      channel_->told(*address);
+      channel_->set_address(*address);
     }
     return;
   }

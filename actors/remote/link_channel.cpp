@@ -43,23 +43,23 @@ void LinkChannel::set_peer(int process, net::PeerId peer) {
   state_->routes.link(process, peer);
 }
 
-void LinkChannel::remove_peer(int process) { told({process, {}, {}}); }
+void LinkChannel::remove_peer(int process) { set_address({process, {}, {}}); }
 
-void LinkChannel::told(const PeerAddress& address) {
+void LinkChannel::set_address(const PeerAddress& address) {
   {
     const std::lock_guard lock(state_->mutex);
-    state_->carry_out(state_->routes.told(address));
+    state_->carry_out(state_->routes.set_address(address));
   }
   state_->settle(address.process);
 }
 
-void LinkChannel::knock(net::Hub& hub, net::PeerId peer,
-                        const net::Greeting& greeting) {
+void LinkChannel::accept(net::Hub& hub, net::PeerId peer,
+                         const net::Greeting& greeting) {
   try {
     const PeerGreeting theirs =
         wire::decode_peer_greeting(net::bytes_of(greeting.record));
     const std::lock_guard lock(state_->mutex);
-    if (const auto ours = state_->routes.knocked(peer, theirs)) {
+    if (const auto ours = state_->routes.accept(peer, theirs)) {
       hub.accept(peer, wire::encode(*ours),
                  "process " + std::to_string(theirs.process));
     } else {

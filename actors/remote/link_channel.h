@@ -67,9 +67,9 @@ class LinkChannel final : public ValueChannel {
 
   // What a hub says of peers that are other workers' processes.
   /// Where a worker's process can be dialled, or that it has left.
-  void told(const PeerAddress& address);
+  void set_address(const PeerAddress& address);
   /// Lets in processes of this job.
-  void knock(net::Hub& hub, net::PeerId peer, const net::Greeting& greeting);
+  void accept(net::Hub& hub, net::PeerId peer, const net::Greeting& greeting);
   void came_up(net::PeerId peer, const net::Greeting& greeting);
   void lost(net::PeerId peer, const std::string& why);
 

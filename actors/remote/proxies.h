@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "actors/messages.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/session.h"
 #include "actors/wire/news_codec.h"
 

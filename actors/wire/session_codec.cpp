@@ -21,12 +21,12 @@ std::vector<std::string> texts_of(const Field& from) {
 }
 
 void write(const PeerTokens& tokens, proto::PeerTokens& to) {
-  to.set_knock(tokens.knock);
+  to.set_request(tokens.request);
   to.set_answer(tokens.answer);
 }
 
 PeerTokens read(const proto::PeerTokens& from) {
-  return {from.knock(), from.answer()};
+  return {from.request(), from.answer()};
 }
 
 template <typename Message>

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "actors/remote/company_member.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/wire/news_codec.h"
 #include "tests/actors/on_a_switchboard.h"
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/remote/proxies.h"
 #include "actors/system_config.h"
 #include "actors/wire/news_codec.h"

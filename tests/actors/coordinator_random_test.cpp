@@ -274,7 +274,7 @@ class RandomCompany {
     EXPECT_LE(grant.tasks.size(), 16U);
     for (const SampleTask& work : grant.tasks) {
       EXPECT_LT(work.sample_index, samples_);
-      // Told again, it is at the same incarnation.
+      // A grant that is sent again goes to the same incarnation.
       const std::pair holder(grant.worker, grant.epoch);
       EXPECT_EQ(holder_.emplace(work.grant, holder).first->second, holder);
       std::uint32_t& newest = newest_run_[work.sample_index];

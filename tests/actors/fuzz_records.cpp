@@ -170,7 +170,7 @@ std::string some_news(std::uint64_t which) {
       Offer{.job = seed_record(which)},
       Join{{{.name = "0123456789abcdef"}}, {1, {WorkerTraits{}}, 3}},
       EndWorker{1, 2, fill.failure()},
-      PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}, true},
+      PeerAddress{1, {"tcp://10.0.0.1:7"}, {"request", "answer"}, true},
       JobOver{fill.failure()},
       ProcessReport{1, 2, 3, true},
       DamagedValue{1, 2},
@@ -204,7 +204,7 @@ constexpr Kind kKinds[] = {
     {feed<troupe::wire::Welcome, actors::wire::decode_welcome>,
      [](std::uint64_t) {
        return actors::wire::encode(
-           Welcome{"0.9", 7, true, {"knock", "answer"}});
+           Welcome{"0.9", 7, true, {"request", "answer"}});
      }},
     {feed<troupe::wire::PeerGreeting, actors::wire::decode_peer_greeting>,
      [](std::uint64_t) {

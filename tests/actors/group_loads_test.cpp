@@ -131,7 +131,7 @@ class PlainGroups {
   void leave() {
     const int worker = some_worker();
     if (gone_.insert(worker).second) {
-      loads.leave(worker);
+      loads.remove_worker(worker);
       if (PlainGroup* group = group_of(worker)) {
         auto& spares = spares_[group->execution_class];
         group->staff.erase(worker);

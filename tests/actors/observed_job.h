@@ -16,7 +16,7 @@
 
 namespace troupe::actors {
 
-/// Keeps what it is told.
+/// Keeps what the job reports.
 class Collector final : public Observer {
  public:
   void on_sample(const SampleOutcome& outcome) override {

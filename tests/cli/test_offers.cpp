@@ -16,7 +16,7 @@
 #include "actors/cli/job_runner.h"
 #include "actors/cli/signals.h"
 #include "actors/remote/link_values.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/wire/job_codec.h"
 #include "actors/wire/news_codec.h"
 #include "config/config.h"

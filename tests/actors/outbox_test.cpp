@@ -1,6 +1,6 @@
 // Messages that wait for a link.
 
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "actors/remote/guest_log.h"
+#include "actors/remote/member_log.h"
 
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
