@@ -269,7 +269,7 @@ CoordinatorPolicy::take_answered(const GrantResult& event) {
     return pass;
   }
   commands_.push_back(
-      FenceWorker{event.worker, "gave an answer that is not of its tasks"});
+      FenceWorker{event.worker, "sent a result that does not match its tasks"});
   lose_workers({event.worker});
   reroute(tasks_of(std::move(pass)));
   report_progress();

@@ -32,7 +32,7 @@ void check_advertised(const config::Config& config, Transport transport) {
   if (shown.transport != transport ||
       (shown.transport == Transport::tcp && is_any)) {
     throw Error(Errc::invalid_argument, config.place_of("advertise"),
-                "nobody can dial this to reach the process: got " +
+                "no other process can dial this address: got " +
                     in_quotes(config.advertise),
                 "name the host and port that lead to --bind");
   }

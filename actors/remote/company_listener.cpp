@@ -337,7 +337,7 @@ void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
   } else if (!channel || asks_for_model(key)) {
     hub_->give_nothing(want);
   } else if (!channel->answer(want, key)) {
-    breach(peer, "a question for a value that is none");
+    breach(peer, "a question with a key that names no value");
   }
 }
 
@@ -385,14 +385,14 @@ void CompanyListener::blame(const std::shared_ptr<Member>& by,
     const std::lock_guard lock(mutex_);
     expect(value.process == by->process &&
                value.holder <= static_cast<int>(members_.known().size()),
-           "it speaks for somebody else");
+           "it speaks for another process");
     if (is_over_) {
       return;
     }
     expect(value.holder != kHomeProcess,
-           "what the first process gave it came damaged");
+           "a value of the first process came damaged to it");
     expect(by->blamed.value_or(value.holder) == value.holder,
-           "what two processes gave it came damaged");
+           "values of two processes came damaged to it");
     by->blamed = value.holder;
   }
   damaged(value.holder, "a value of process " + std::to_string(value.holder) +
@@ -404,7 +404,7 @@ void CompanyListener::blame(const std::shared_ptr<Member>& by,
 void CompanyListener::hear(Member& member, News news) {
   const auto expect = [&](bool is_its_own) {
     require(is_its_own, Errc::corrupt_file, "message",
-            "it speaks for somebody else");
+            "it speaks for another process");
   };
   const auto pass_on = [&](auto& message) {
     if (coordinator_) {

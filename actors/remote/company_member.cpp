@@ -322,7 +322,8 @@ MemberEnd CompanyMember::wait_for_end(const CoordinatorActor& coordinator,
                          [this] { return end_.has_value(); })) {
     report();
     if (!is_admitted_ && SteadyClock().now() >= deadline) {
-      end_ = {MemberEnd::Kind::lost, does_not("did not admit this one", spec_)};
+      end_ = {MemberEnd::Kind::lost,
+              does_not("did not admit this process", spec_)};
     }
   }
   node_ = nullptr;
@@ -414,7 +415,8 @@ void CompanyMember::on_lost(net::PeerId peer, const net::Loss& loss) {
 void CompanyMember::on_record(net::PeerId peer,
                               std::span<const std::byte> record) {
   if (!is_coordinator(peer)) {
-    const std::string what = "a worker's process has no orders to give";
+    const std::string what =
+        "a worker's process sends no messages of a coordinator";
     hub_->leave(peer, what);
     channel_->lost(peer, what);
     return;
@@ -505,7 +507,8 @@ void CompanyMember::hear(News news) {
   } else if (auto* end = std::get_if<EndWorker>(&news)) {
     end_worker(*end);
   } else {
-    throw Error(Errc::corrupt_file, "message", "it is for a coordinator");
+    throw Error(Errc::corrupt_file, "message",
+                "only a coordinator takes this message");
   }
 }
 

@@ -158,7 +158,8 @@ void EncodingListener::hear(net::PeerId peer, Process& process, News news) {
   if (!is_asked && (process.has_declined || is_over_ || is_dismissed_)) {
     return;  // it was said before it heard of that
   }
-  require(is_asked, Errc::corrupt_file, "message", "it was not asked");
+  require(is_asked, Errc::corrupt_file, "message",
+          "it was not asked to encode");
   heard_at_ = SteadyClock().now();
   if (auto* text = std::get_if<TextEncoded>(&news)) {
     answer_->take(std::move(*text));
@@ -173,7 +174,7 @@ void EncodingListener::hear(net::PeerId peer, Process& process, News news) {
     give_up(process.known, to_error(refused->cause).what());
   } else {
     throw Error(Errc::corrupt_file, "message",
-                "it speaks of a job that it was not offered");
+                "the message belongs to a job that was not offered");
   }
 }
 

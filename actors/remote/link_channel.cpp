@@ -323,7 +323,7 @@ void LinkChannel::accept(net::Hub& hub, net::PeerId peer,
       hub.accept(peer, wire::encode(*ours),
                  "process " + std::to_string(theirs.process));
     } else {
-      hub.refuse(peer, "this process lets in processes of its job only");
+      hub.refuse(peer, "this process accepts processes of its job only");
     }
   } catch (const Error& error) {
     hub.refuse(peer, error.what());

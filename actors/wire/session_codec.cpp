@@ -164,7 +164,7 @@ void write(const DamagedValue& damaged, proto::News& news) {
 DamagedValue read(const proto::DamagedValue& from) {
   const DamagedValue damaged{natural(from.process()), natural(from.holder())};
   if (damaged.process == damaged.holder) {
-    refuse("a process that has its own values damaged");
+    refuse("a process that reports its own values as damaged");
   }
   return damaged;
 }
