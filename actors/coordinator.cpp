@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto kPulse = std::chrono::milliseconds(250);
 
-/// What receipts of outcomes and its keeper of cuts tell goes to itself: nobody
-/// else sends it.
+/// Receipts of outcomes and the keeper of cuts send these messages to the
+/// coordinator; other actors cannot.
 using ShellActor = CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>,
                                             caf::reacts_to<CutTaken>>;
 
@@ -155,7 +155,7 @@ class CoordinatorShell final : public ShellActor::base {
     });
   }
 
-  /// One that has ended needs to hear nothing.
+  /// A process that has ended gets no messages.
   template <typename News>
   void tell(int process, News news) {
     const auto found = processes_.find(process);

@@ -7,8 +7,8 @@
 
 namespace troupe::actors {
 
-/// A sample whose result is on its way home has nothing left to compute: it
-/// ends as if nobody had asked.
+/// A sample whose result is on its way home has nothing left to compute: the
+/// cancel has no effect.
 void CoordinatorPolicy::handle(const CancelSample& event) {
   const std::uint64_t index = event.sample_index;
   const auto found = samples_.find(index);

@@ -28,11 +28,12 @@ struct WorkerTraits {
   /// Workers of one class, numbered from 0 on, compute the same bytes: a sample
   /// stays within one.
   int execution_class = 0;
-  /// A GPU that fails takes all its workers along, and what lies in its memory.
+  /// A GPU that fails takes all its workers along, and all values in its
+  /// memory.
   Device device;
   /// Most rows of one forward pass.
   int max_rows = 1;
-  /// Whose values it reads and writes; see kHomeProcess.
+  /// The process whose values it reads and writes; see kHomeProcess.
   int process = 0;
   /// Of a GPU: bytes of the device's memory that are kept for values, for all
   /// its workers together. See CoordinatorOptions::value_budgets.
@@ -53,7 +54,7 @@ struct WorkerTraits {
 inline constexpr int kHomeProcess = 0;
 inline constexpr ValueMemory kHomeMemory{kHomeProcess};
 
-/// The error is one sample's own, so the others can go on.
+/// The error concerns one sample alone, so other samples can go on.
 [[nodiscard]] inline bool is_of_sample(Errc code) {
   return code == Errc::non_finite;
 }
@@ -157,23 +158,23 @@ struct RoundTripMeasured {
   int process = 0;
   Duration taken{};
 };
-/// A value came damaged from one of its holders: who else holds it? `then` is
-/// called once, nothing: nobody, or its run is over.
+/// A value came damaged from one of its holders: `then` is called once, with
+/// another holder. Nothing: there is none, or the run is over.
 struct HolderAsked {
   ValueName name;
   int besides = 0;
   std::function<void(std::optional<int> process)> then;
 };
-/// A process wants to leave. It is let go once nothing of the job is there any
-/// more. The coordinator's own stays.
+/// A process wants to leave. It is released once nothing of the job is there
+/// any more. The coordinator's own process stays.
 struct DrainProcess {
   int process = 0;
 };
 /// A process comes to the job while it runs. The answer is AdmitProcess or
 /// RefuseProcess.
 struct ProcessJoined {
-  /// One that was never in the job before: names of values are unique for each
-  /// process. Who comes back has a new number.
+  /// A number that was never in the job before: a process that comes back has a
+  /// new one, because names of values are never used again.
   int process = 0;
   /// Its workers; their `process` is not looked at. A class that nobody has yet
   /// has the next number.
@@ -201,8 +202,8 @@ struct CutTaken {
   std::uint64_t number = 0;
   std::vector<RemoteValue> gone;
 };
-/// Nobody holds the outcome of this sample any more. Once for each that is
-/// done, if outcomes have a size.
+/// The outcome of this sample has left memory. Sent once for each sample that
+/// is done, if outcomes have a size.
 struct OutcomeReleased {
   std::uint64_t sample_index = 0;
 };
@@ -262,7 +263,7 @@ struct AdmitProcess {
   int first_worker = 0;
   int num_workers = 0;
 };
-/// It is not let in. Who asked is to go; another process may have the number.
+/// The process is not let in and has to go; another process may get the number.
 struct RefuseProcess {
   int process = 0;
   Failure cause;

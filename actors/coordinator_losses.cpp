@@ -116,7 +116,8 @@ std::vector<SampleTask> CoordinatorPolicy::take_tasks_of(int index) {
   return tasks;
 }
 
-/// Workers that were alive. What they had to do, others do.
+/// Living workers have ended without having been asked. Their tasks are granted
+/// to other workers.
 void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   std::vector<SampleTask> tasks;
   for (const int index : lost) {
@@ -168,7 +169,8 @@ void CoordinatorPolicy::count_losses(int index) {
   }
 }
 
-/// The number of its grant, or that of the result that brought its last input.
+/// When the task became ready: the number of its grant, or of the result that
+/// brought its last input.
 std::uint64_t CoordinatorPolicy::ready_since(const SampleTask& work) {
   const Sample* sample = sample_of(work);
   std::uint64_t since = work.grant;
@@ -181,7 +183,8 @@ std::uint64_t CoordinatorPolicy::ready_since(const SampleTask& work) {
   return since;
 }
 
-/// A sample whose task ends one worker after the other would end them all.
+/// Fails samples whose task was lost too often: it would end one worker after
+/// the other.
 void CoordinatorPolicy::fail_poisoned() {
   for (const auto& [index, losses] : std::exchange(poisoned_, {})) {
     if (!ended_ && samples_.contains(index)) {
@@ -279,8 +282,8 @@ void CoordinatorPolicy::remove_workers(const std::vector<int>& leavers,
   reroute(std::move(lost));
 }
 
-/// What the grant was to read lay on a device that failed: that is found when
-/// it is next asked for something, and retired then.
+/// An input of the pass lay on a device that failed. The failure of that device
+/// is found at its own next pass, and its workers are retired then.
 void CoordinatorPolicy::inputs_lost(const Failure& failure,
                                     const std::vector<SampleTask>& pass) {
   ++recoveries_;
@@ -291,8 +294,8 @@ void CoordinatorPolicy::inputs_lost(const Failure& failure,
   }
 }
 
-/// What the tasks were to read was not where it was looked for. Somebody else
-/// may hold it; a task that nobody waits for is dropped.
+/// Inputs of the tasks were not at their holders. Another process may hold
+/// them; a task of an old run is dropped.
 void CoordinatorPolicy::inputs_gone(const GrantResult& event,
                                     std::vector<SampleTask> pass) {
   for (SampleTask& work : pass) {

@@ -21,7 +21,7 @@ constexpr double kEarlierRows = 4;
 
 using samplers::Slot;
 
-/// One more, with the next number. It belongs to no group yet.
+/// Adds a worker with the next number. It belongs to no group yet.
 void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   Worker& worker = workers_.emplace_back();
   worker.traits = traits;
@@ -91,7 +91,7 @@ void CoordinatorPolicy::handle(const RoundTripMeasured& event) {
   }
 }
 
-/// Why it cannot join.
+/// Why the process cannot join; nothing: it can.
 std::optional<std::string> CoordinatorPolicy::flaw_of(
     const ProcessJoined& event) const {
   const bool was_here =
@@ -121,8 +121,9 @@ std::optional<std::string> CoordinatorPolicy::flaw_of(
   return std::nullopt;
 }
 
-/// One sample fits there, and at home beside the copies for cuts that are taken
-/// from now on.
+/// Which memory has no room for one sample: of the new process, or the home
+/// memory with the copies for cuts, which are taken from now on. Nothing: all
+/// have room.
 std::optional<std::string> CoordinatorPolicy::lack_of_room(
     const ProcessJoined& event) const {
   std::vector<std::pair<ValueMemory, std::uint64_t>> budgets = {
@@ -178,9 +179,9 @@ bool CoordinatorPolicy::nobody_stays() const {
              workers_, [](const Worker& w) { return w.gone || w.drains; });
 }
 
-/// Workers have left. Samples without a group of their own go to another of
-/// their class, else, if they may, to another class. Where there is nobody,
-/// they wait.
+/// Workers have left. A sample without a home group gets a group of its class,
+/// or, if the options allow, restarts in another class. Without any group it
+/// waits.
 void CoordinatorPolicy::find_groups() {
   using config::ClassChange;
   const std::optional<std::size_t> other = groups_.best(-1);
@@ -206,7 +207,8 @@ void CoordinatorPolicy::find_groups() {
   refuse_class_change(refused);
 }
 
-/// No other class is to make it.
+/// Fails samples whose class has gone, because the options let no other class
+/// make them.
 void CoordinatorPolicy::refuse_class_change(
     const std::vector<std::uint64_t>& samples) {
   for (const std::uint64_t index : samples) {
@@ -220,8 +222,8 @@ void CoordinatorPolicy::refuse_class_change(
   }
 }
 
-/// Asks the worker for a task, behind the grants that are still to be sent. The
-/// task goes to somebody only when it was given back.
+/// Asks the worker to return a task, behind the grants that are still to be
+/// sent. Another worker gets the task only when it was returned.
 void CoordinatorPolicy::recall(int index, std::uint64_t grant) {
   const std::uint32_t epoch = at(index).epoch;
   if (recalls_.empty() || recalls_.back().worker != index ||
@@ -231,7 +233,7 @@ void CoordinatorPolicy::recall(int index, std::uint64_t grant) {
   recalls_.back().grants.push_back(grant);
 }
 
-/// The same for all that it holds.
+/// Recalls all tasks that the worker holds.
 void CoordinatorPolicy::recall(int index) {
   for (const auto& [number, granted] : at(index).held) {
     recall(index, number);
@@ -265,8 +267,8 @@ void CoordinatorPolicy::recall_misplaced(const Sample& sample) {
   }
 }
 
-/// The worker does its part from now on, not only of what is granted next: with
-/// long passes that would be long after.
+/// A worker has come up. Tasks that now belong to it are recalled from other
+/// workers: with long passes, tasks are granted long ahead.
 void CoordinatorPolicy::recall_for(int newcomer) {
   if (options_.method.kind->spreads) {
     recall_share(newcomer);
@@ -313,8 +315,8 @@ void CoordinatorPolicy::recall_share(int newcomer) {
   }
 }
 
-/// Lets those processes go whose workers have nothing to do any more, and that
-/// alone hold nothing.
+/// Releases the draining processes whose workers hold no task and that hold no
+/// value alone.
 void CoordinatorPolicy::release_drained() {
   for (const int process : std::set(draining_)) {
     const bool has_work = std::ranges::any_of(workers_, [&](const Worker& w) {
@@ -326,7 +328,8 @@ void CoordinatorPolicy::release_drained() {
   }
 }
 
-/// Brings home what no other process holds; false: there is nothing.
+/// Fetches the needed values that no other process holds; false: there are
+/// none.
 bool CoordinatorPolicy::rescue_values(int process) {
   bool is_needed = false;
   for (auto& [index, sample] : samples_) {

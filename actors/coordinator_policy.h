@@ -36,17 +36,18 @@ namespace troupe::actors {
 ///                        ▼  │ granted anew                         ended
 ///                      worker
 ///
-/// Values stay where they are made, until another process fetches them: it
-/// learns from a grant who holds them. A slot is freed when every task that
-/// reads it has been applied, at all processes that may hold it; frees ride on
+/// Values stay where they are made, until another process fetches them: a grant
+/// names the holders of its inputs. A slot is freed when every task that reads
+/// it has been applied, at all processes that may hold it; frees ride on
 /// grants, or go out with the next tick.
 ///
 /// A sample begins only where all that it may hold at once fits, in every
-/// process that it uses; what it may hold is known beforehand (value_room.h).
-/// Its room is given back at its end. If a worker is lost, tasks go where
-/// workers are left, whether there is room or not: nothing that was begun waits
-/// for room. Then no sample begins there until what is in flight fits again. If
-/// no process can take a single sample, the job ends with an error.
+/// process that it uses; the most that it may hold is known beforehand
+/// (value_room.h). The room is given back when the sample ends. If a worker is
+/// lost, tasks go where workers are left, whether there is room or not: nothing
+/// that was begun waits for room. Then no sample begins there until what is in
+/// flight fits again. If no process can take a single sample, the job ends with
+/// an error.
 ///
 /// A sample is bound to the execution class of the group that takes it. It
 /// restarts in another class when its class has lost the last worker. If a
@@ -80,8 +81,8 @@ class CoordinatorPolicy {
             std::vector<CoordinatorCommand>& commands);
   void give_grants(std::vector<CoordinatorCommand>& commands);
 
-  /// Who holds a value of a sample in flight, besides this process. Nobody, if
-  /// its run is over.
+  /// A holder of a value of a sample in flight, besides this process. Nothing,
+  /// if the run is over.
   [[nodiscard]] std::optional<int> holder_of(const ValueName& name,
                                              int besides) const;
 
@@ -119,7 +120,7 @@ class CoordinatorPolicy {
     };
     std::optional<KeptCut> last_cut;  ///< the newest that is whole
     std::optional<KeptCut> next_cut;  ///< under way
-    /// Slots that are to be freed when it is over.
+    /// Slots that are to be freed when the cut under way is over.
     std::vector<samplers::Slot> withheld;
     std::vector<samplers::Slot> rescued;  ///< being brought home
     TimePoint cut_began;  ///< or this run, if it was not cut yet
@@ -266,10 +267,10 @@ class CoordinatorPolicy {
   bool rescue_values(int process);
   void values_rescued(Sample& sample, const ValuesFetched& event);
   void release(int process);
-  /// What the sample cannot do without.
+  /// The slots that the sample needs to go on.
   [[nodiscard]] static std::vector<samplers::Slot> needed_slots(
       const Sample& sample);
-  /// Whether nobody holds a value that is still needed.
+  /// Whether a needed value has no holder.
   [[nodiscard]] bool lacks_values(const Sample& sample) const;
 
   [[nodiscard]] std::optional<std::vector<Answered>> take_answered(

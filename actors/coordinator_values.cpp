@@ -12,8 +12,8 @@ namespace troupe::actors {
 using samplers::Slot;
 using samplers::Task;
 
-/// Whether the result has what its task makes. Other processes may say
-/// anything.
+/// Whether the result has all outputs of its task. Other processes are not
+/// trusted.
 bool CoordinatorPolicy::is_whole(const GrantResult& event,
                                  const SampleTask& work,
                                  const samplers::TaskResult& result) {
@@ -30,7 +30,7 @@ bool CoordinatorPolicy::is_whole(const GrantResult& event,
          std::ranges::all_of(work.task.outputs, is_held);
 }
 
-/// Also of a result that came too late: what the process holds is true all the
+/// Also for a result that came too late: the process holds its values all the
 /// same.
 void CoordinatorPolicy::note_values(const GrantResult& event) {
   const int process = at(event.worker).traits.process;
@@ -92,8 +92,8 @@ void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
   }
 }
 
-/// The task will run elsewhere than was said: tells those who wait for what it
-/// makes.
+/// The task goes to another worker: informs the workers whose tasks read its
+/// outputs.
 void CoordinatorPolicy::redirect_readers(const Sample& sample,
                                          const Task& made) {
   for (const auto& [number, worker] : sample.grants) {

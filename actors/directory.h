@@ -20,7 +20,7 @@ class RunDirectory {
  public:
   /// The process is asked to fetch the value.
   void expect(samplers::Slot slot, int process);
-  /// It is asked to make the value, and nobody else any more.
+  /// The process is asked to make the value, and no other process any more.
   void expect_made(samplers::Slot slot, int process);
   /// The process says that it holds the value, in this memory. A value that was
   /// freed stays so: the process was notified, or will be. `when`: rises.
@@ -35,17 +35,17 @@ class RunDirectory {
   /// A device of the process has failed, with all values in its memory.
   void lose(int process, const Device& memory);
 
-  /// Who holds the value: `near` if it does.
+  /// A holder of the value: `near`, if that process is one.
   [[nodiscard]] std::optional<int> holder(samplers::Slot slot, int near) const;
-  /// Who holds it besides this process.
+  /// A holder of the value besides this process.
   [[nodiscard]] std::optional<int> other_holder(samplers::Slot slot,
                                                 int besides) const;
-  /// Nobody else holds the value.
+  /// No other process holds the value.
   [[nodiscard]] bool is_only_at(samplers::Slot slot, int process) const;
   /// When a process first said that it holds the value; nothing: no process
   /// does.
   [[nodiscard]] std::optional<std::uint64_t> since(samplers::Slot slot) const;
-  /// Who was asked to make it.
+  /// The process that was asked to make the value.
   [[nodiscard]] std::optional<int> maker(samplers::Slot slot) const;
   /// Takes the value off the list; returns the processes that may hold it.
   [[nodiscard]] InlineVector<int, 4> free(samplers::Slot slot);

@@ -39,7 +39,7 @@ class EventQueue {
       look(events_[entry.place]);
     }
   }
-  /// Takes away what is to happen where `is_void` says so.
+  /// Removes the events for which `is_void` is true.
   template <typename IsVoid>
   void erase_if(const IsVoid& is_void) {
     std::erase_if(entries_, [&](const Entry& entry) {

@@ -47,14 +47,14 @@ struct RemoteValue {
   friend bool operator==(const RemoteValue&, const RemoteValue&) = default;
 };
 
-/// Values of a run that nobody reads any more.
+/// Values of a run that no task reads any more.
 struct FreedSlots {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
   samplers::Slots slots;
 };
 
-/// Tells a process to free these values. No grant to it carried them.
+/// Tells a process to free these values. No grant to the process carried them.
 struct FreeValues {
   int process = 0;
   std::vector<FreedSlots> frees;
@@ -152,11 +152,11 @@ struct GrantResult {
   std::uint32_t epoch = 0;
   std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
   std::optional<Failure> failure;             ///< then there are no results
-  /// Inputs that their holders did not have. Then nothing ran: there are no
-  /// results, and there is no failure.
+  /// Inputs that their holders did not have. Then no task ran: there are no
+  /// results, and no failure.
   std::vector<RemoteValue> gone;
-  /// The worker gives these back: it has not begun them, and will not. There
-  /// are no results.
+  /// The worker returns these grants without having begun them. There are no
+  /// results.
   bool returned = false;
   /// Values that the worker's process now holds: outputs, fetched inputs.
   std::vector<HeldValue> held;

@@ -89,7 +89,8 @@ class GroupLoads {
   void came_up(int worker);
   /// The worker has left the job. A spare takes its place.
   void remove_worker(int worker);
-  /// Which capacity counts: see samplers::InFlight. At first that of long ones.
+  /// Which capacity counts: see samplers::InFlight. At first the capacity of
+  /// long grants.
   void set_long_grants(int execution_class, bool is_long) {
     classes_[static_cast<std::size_t>(execution_class)].is_long = is_long;
   }

@@ -39,7 +39,7 @@ struct AskStatus {};
 struct AskStop {};
 using ClientQuestion = std::variant<AskStatus, AskStop, CancelSample>;
 
-/// What was asked for is done; in words.
+/// The request was carried out; `what` says how, for people.
 struct Granted {
   std::string what;
 };

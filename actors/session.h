@@ -40,12 +40,13 @@
 
 namespace troupe::actors {
 
-/// Who wants to compute for a job.
+/// A process that wants to compute for a job.
 struct Applicant {
   std::string version;  ///< of its Troupe
   std::string name;     ///< for people: host and process
-  /// Where others may ask it for values; empty: nowhere. The coordinator puts
-  /// the host that it sees in the place of "0.0.0.0", "*" and "[::]".
+  /// Where other processes may ask it for values; empty: nowhere. The
+  /// coordinator puts the host that it sees in the place of "0.0.0.0", "*" and
+  /// "[::]".
   std::vector<std::string> endpoints;
 };
 
@@ -64,7 +65,7 @@ struct Welcome {
   PeerTokens tokens;     ///< the newcomer's
 };
 
-/// The job. Who takes it asks for the values that the record names.
+/// The job. A process that takes it asks for the values that the record names.
 struct Offer {
   JobRecord job;
   bool previews = false;    ///< results show previews
@@ -158,7 +159,7 @@ struct EncodingRefused {
   Failure cause;
 };
 
-/// The prompts are encoded: the job will be offered to who dials again.
+/// The prompts are encoded: a process that dials again is offered the job.
 struct NextJob {};
 
 }  // namespace troupe::actors

@@ -53,10 +53,10 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   /// with those that are not here.
   void fetch(std::span<const RemoteValue> values,
              std::function<void(std::vector<RemoteValue> gone)> then);
-  /// Another process asks: it gets a copy on the host, when the value is here.
-  /// Nothing if it was freed, its run is over, or it cannot be read.
+  /// Answers another process with a copy on the host, when the value is here.
+  /// Nothing if the value was freed, its run is over, or it cannot be read.
   void give(const ValueName& name, ValueChannel::Taker taker);
-  /// Its process has ended, and all values with it: whoever waits for one gets
+  /// The process has ended, with all its values: every waiting question gets
   /// none.
   void give_up();
 

@@ -96,7 +96,7 @@ bool is_made_by(const std::vector<BoundTask>& tasks,
   });
 }
 
-/// Whether a device still answers. A lost one says so again.
+/// Whether a device still answers. A lost device fails again.
 bool is_well(ExecContext& ctx) noexcept {
   try {
     ctx.synchronize();

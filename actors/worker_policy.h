@@ -34,7 +34,7 @@ using WorkerEvent = std::variant<Grant, Recall, InputHere, InputGone, DropRuns,
                                  WorkDone, StopWork, BeatAsked>;
 
 // Commands: a result and a beat are to be sent.
-/// Its process is to free these.
+/// The process frees these values.
 struct FreeOwn {
   std::vector<FreedSlots> frees;
 };

@@ -17,7 +17,7 @@
 namespace troupe::actors::emulation {
 
 /// The policies of a company in virtual time, and what their shells do
-/// otherwise: see `emulate`. A pass computes when it begins; what it makes is
+/// otherwise: see `emulate`. A pass computes when it begins; its outputs are
 /// written when it ends.
 class Company {
  public:
@@ -41,7 +41,7 @@ class Company {
    private:
     const EventQueue<Happening>& queue_;
   };
-  /// How one process asks others for values.
+  /// The channel by which a process asks other processes for values.
   class Asker final : public ValueChannel {
    public:
     Asker(Company& company, std::size_t process)
@@ -71,7 +71,7 @@ class Company {
   void perform(EndSample& end);
   void perform(JobProgress& progress);
   void perform(EndJob& end) { end_ = std::move(end); }
-  /// Those of a job that something befalls.
+  /// Commands of a job with losses, which emulated jobs do not have.
   template <typename Command>
   void perform(Command& /*command*/) {
     throw Error(Errc::internal, "emulation", "an emulated device was given up");

@@ -46,7 +46,7 @@ struct Machine {
   /// step · share · (1 + row_slope · (rows − 1)). Without rows: 0.
   [[nodiscard]] double pass_seconds(const samplers::Task& first,
                                     int rows) const;
-  /// The same for tasks that run together.
+  /// Seconds of a pass with these tasks.
   [[nodiscard]] double pass_seconds(std::span<const SampleTask> tasks) const;
 
   [[nodiscard]] Duration latency() const noexcept;

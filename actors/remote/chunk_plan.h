@@ -51,11 +51,11 @@ class ChunkPlan {
 
   /// A giver has said which chunks it has.
   void holds(int process, std::vector<bool> which, TimePoint now);
-  /// The chunk is there. It may have come from somebody else before.
+  /// The chunk has come. It may have come from another process before.
   void came(const Question& question);
   /// A giver did not answer, or has not got it.
   void came_not(const Question& question, TimePoint now);
-  /// What it gave cannot be right. False: that was known of this giver.
+  /// The answer cannot be right. False: the giver was distrusted before.
   bool came_wrong(const Question& question);
 
   [[nodiscard]] bool is_done() const noexcept { return num_left_ == 0; }

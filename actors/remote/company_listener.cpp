@@ -201,7 +201,8 @@ void CompanyListener::on_beat(net::PeerId peer,
   }
 }
 
-/// One that is short, or as long as before, changes nothing for anybody.
+/// A round trip that is short, or about as long as the last reported one, is
+/// not reported.
 void CompanyListener::report_round_trip(Member& member, Duration taken) {
   constexpr int kSmoothing = 8;
   constexpr Duration kShort = std::chrono::milliseconds(1);
@@ -228,7 +229,7 @@ void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
   }
 }
 
-/// Who computes now.
+/// Whether any process computes now.
 Rest CompanyListener::rest() const {
   return spec_.only_directs && !members_.anyone_works() ? Rest::waits
                                                         : Rest::works;
@@ -276,7 +277,7 @@ void CompanyListener::breach(net::PeerId peer, const std::string& what) {
   (void)remove_member(peer, what);
 }
 
-/// A value of the process had another hash than it said, or is none.
+/// A value of the process had another hash than announced, or cannot be read.
 void CompanyListener::damaged(int process, const std::string& what) {
   std::unique_lock lock(mutex_);
   if (const auto member = members_.find_process(process)) {

@@ -72,10 +72,9 @@ class CompanyListener final : private net::LinkHandler {
   }
   /// For one run_company, which ends before the listener.
   [[nodiscard]] Detours detours();
-  /// Says that the job is over, and waits until all have left, for a while.
-  /// Before it nobody is let go.
+  /// Sends JobOver to all members, and waits for a while until they have left.
   void end(std::optional<Failure> cause);
-  /// All that ever joined.
+  /// All processes that were ever let in.
   [[nodiscard]] std::vector<RemoteProcess> processes() const;
   /// Bytes of tensors that links brought to this process, and took from it.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
@@ -102,7 +101,7 @@ class CompanyListener final : private net::LinkHandler {
   void join(Member& member, Join join);
   void present(Member& member, const Join& join);
   void report_round_trip(Member& member, Duration taken);
-  /// Nothing: there is nothing to say of it.
+  /// The departure for the log; nothing: it is expected.
   std::optional<Departure> remove_member(net::PeerId peer,
                                          const std::string& why);
   [[nodiscard]] Rest rest() const;

@@ -65,7 +65,7 @@ CompanyMember::CompanyMember(MemberSpec spec)
   outbox_ = std::make_shared<Outbox>(*hub_, peer_);
 }
 
-/// Where others can dial this process.
+/// Listens for other workers; returns the endpoints to dial.
 std::vector<std::string> CompanyMember::listen() {
   if (!spec_.peers || spec_.peers->bind.empty()) {
     return {};
@@ -331,7 +331,7 @@ MemberEnd CompanyMember::wait_for_end(const CoordinatorActor& coordinator,
   return *end_;
 }
 
-/// What links have moved, if that is news.
+/// Sends a ProcessReport, if it differs from the last one.
 void CompanyMember::report() {
   const ProcessReport now{process_, channel_->bytes_fetched(),
                           channel_->bytes_given(), giver_ != nullptr};
@@ -439,8 +439,8 @@ void CompanyMember::tell_worker(int worker, const auto& message) {
 
 void CompanyMember::end_worker(const EndWorker& end) {
   const auto found = workers_.find(end.worker);
-  // It may have come late: the one that was meant has ended, and its successor
-  // is at work.
+  // The message may come late: the incarnation that it names has ended, and the
+  // next one is at work.
   if (found != workers_.end() && found->second.epoch == end.epoch) {
     if (end.cause.code == Errc::device_lost) {
       log_message(LogLevel::warning,

@@ -160,8 +160,8 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   /// latest when the link is lost.
   [[nodiscard]] std::future<net::Fetched> ask_home(const std::string& key,
                                                    std::size_t most_bytes);
-  /// What was asked for, when it has come: `what` for people. Errors: those of
-  /// values_of.
+  /// The value that was asked for, when it has come. `what`: its name in
+  /// errors. Errors: those of values_of.
   [[nodiscard]] Parcel take(std::future<net::Fetched>& asked,
                             const std::string& what,
                             const std::stop_token& stop) const;

@@ -18,7 +18,7 @@ namespace {
 using net::bytes_of;
 using wire::News;
 
-/// For those who are here to leave; who encodes does so at its next layer.
+/// For the processes to leave; a process that encodes leaves at its next layer.
 constexpr auto kTimeToLeave = std::chrono::seconds(5);
 /// Between two looks for a process that says nothing any more.
 constexpr Duration kBetweenGlances = std::chrono::seconds(1);

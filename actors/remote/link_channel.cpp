@@ -79,7 +79,8 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     question.taker(std::nullopt);
   }
 
-  /// Something was heard of a process: who waits for it asks again.
+  /// Something was heard of a process: questions that wait for it are asked
+  /// again.
   void settle(int process) {
     std::map<int, std::vector<Again>>::node_type questions;
     {
@@ -169,8 +170,8 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     return route;
   }
 
-  /// Under the mutex. False, and the question is as it was, if there is nobody
-  /// to be asked.
+  /// Under the mutex. False, and the question is as before, if no process can
+  /// be asked.
   [[nodiscard]] bool send(Question& question, bool relays) {
     PeerRoutes::Route route;
     if (!relays) {
@@ -226,7 +227,7 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     const bool has_not_come = fetched.status == net::FetchStatus::lost ||
                               fetched.status == net::FetchStatus::late;
     if (is_damaged) {
-      // Who relays has found it whole: the last stretch has damaged it.
+      // The relay has found the value whole: the last stretch has damaged it.
       damaged(is_direct ? question.holder : *options.relay, fetched.what);
     } else if (fetched.status != net::FetchStatus::lost &&
                fetched.status != net::FetchStatus::gone) {

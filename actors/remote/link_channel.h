@@ -17,8 +17,8 @@
 namespace troupe::actors {
 
 struct LinkChannelOptions {
-  /// Who is asked for a process without a link; none: it has nothing. A process
-  /// that relays has none.
+  /// The process that relays questions to processes without a link; none: such
+  /// questions get no value. The relay itself has none.
   std::optional<int> relay = {};
   /// How other processes are dialled.
   net::DialOptions dial = {};
@@ -27,9 +27,9 @@ struct LinkChannelOptions {
   /// is longer than any pass. Then it is asked for through the relay, or has
   /// gone. A relay brings all of it at once, and is waited for twice as long.
   Duration silence = std::chrono::minutes(20);
-  /// A value came damaged from `process`. Where there is a relay, this is
-  /// called once for each process, when a value of it has come whole another
-  /// way. It is called at once for values of the relay. Thread: the hub's.
+  /// A value came damaged from `process`. With a relay, it is called once for
+  /// each process, when a value of that process has come whole by another way;
+  /// at once for values of the relay itself. Thread: the hub's.
   std::function<void(int process, const std::string& what)> on_damage = {};
   /// Finds another process than `holder` that holds a value, because the value
   /// came damaged from `holder`. Calls `then` once, on any thread. Only a
@@ -40,10 +40,10 @@ struct LinkChannelOptions {
 };
 
 /// The values of other processes, over links. PeerRoutes decides whether one is
-/// asked over a link of its own or through the coordinator's process. What was
-/// lost with a link, came damaged or does not come is asked for once more
-/// through that, which then asks another holder for what came damaged, if there
-/// is one.
+/// asked over a link of its own or through the coordinator's process. A value
+/// that was lost with a link, came damaged or does not come is asked for once
+/// more through the coordinator's process. The coordinator's process asks
+/// another holder for a damaged value, if it knows one.
 /// Thread: any.
 class LinkChannel final : public ValueChannel {
  public:
@@ -62,7 +62,7 @@ class LinkChannel final : public ValueChannel {
   void close();
   /// Where a process is asked from now on.
   void set_peer(int process, net::PeerId peer);
-  /// It is no more.
+  /// The process has left.
   void remove_peer(int process);
 
   // What a hub says of peers that are other workers' processes.
@@ -74,8 +74,8 @@ class LinkChannel final : public ValueChannel {
   void lost(net::PeerId peer, const std::string& why);
 
   void get(int holder, const ValueName& name, Taker taker) override;
-  /// Asks a process for something else than a value of the job. Nobody relays
-  /// it: where there is no link and none can be made, it is lost.
+  /// Asks a process for something else than a value of the job. Such a question
+  /// is not relayed: without a link, and if none can be made, it fails.
   void ask(int process, const std::string& key,
            const net::FetchOptions& options, const net::FetchTaker& taker);
   /// Other workers' processes that give files of the model.

@@ -94,7 +94,7 @@ class MemberList {
   void came_up(Member& member);
   /// Whether it serves files of the model. The others are notified.
   void gives_model(Member& member, bool gives);
-  /// Null: nobody.
+  /// Null: no member has this link.
   [[nodiscard]] std::shared_ptr<Member> find(net::PeerId peer) const;
   [[nodiscard]] std::shared_ptr<Member> find_process(int process) const;
   /// Its link has ended. `notifies`: the others are notified. Null: no such
@@ -106,7 +106,7 @@ class MemberList {
   [[nodiscard]] bool anyone_works() const;
   /// Whether the same process, by its name, was here before and has gone.
   [[nodiscard]] bool has_gone_before(const Member& member) const;
-  /// All that ever came, and one of them.
+  /// All processes that ever came, and that of a member.
   [[nodiscard]] const std::vector<RemoteProcess>& known() const noexcept {
     return known_;
   }

@@ -102,7 +102,7 @@ PeerRoutes::Moves PeerRoutes::came_up(net::PeerId id,
   }
   if (greeting.process != whose->second ||
       greeting.token != peer.address.tokens.answer) {
-    // Somebody else listens there by now.
+    // Another process listens there by now.
     Moves moves = lost(id, now);
     moves.leave.push_back(id);
     return moves;

@@ -56,11 +56,11 @@ class PeerRoutes {
   void link(int process, net::PeerId peer);
   /// Where a process can be reached from now on, or that it has left.
   [[nodiscard]] Moves set_address(const PeerAddress& address);
-  /// The way to it, for a question now.
+  /// The way to the process, for a question now.
   [[nodiscard]] Route ask(int process, TimePoint now);
   /// A Dial was carried out.
   void dialled(int process, net::PeerId peer);
-  /// It could not be.
+  /// The Dial could not be carried out.
   [[nodiscard]] Moves not_dialled(int process, TimePoint now);
   /// A link is up: the dialled process has accepted this one and answered, or
   /// this process has accepted the peer.
@@ -78,7 +78,7 @@ class PeerRoutes {
 
   /// Processes that serve files of the model, by their addresses.
   [[nodiscard]] std::vector<int> model_givers() const;
-  /// Whose link or dial this is.
+  /// The process of this link or dial.
   [[nodiscard]] std::optional<int> process_of(net::PeerId peer) const;
 
  private:

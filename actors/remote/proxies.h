@@ -14,15 +14,15 @@
 
 namespace troupe::actors {
 
-/// In the coordinator's process: an incarnation of a worker elsewhere. To end
-/// it is to end that (EndWorker).
+/// In the coordinator's process: stands for an incarnation of a worker of
+/// another process. The end of the proxy ends the incarnation (EndWorker).
 [[nodiscard]] WorkerActor spawn_worker_proxy(caf::actor_system& system,
                                              std::shared_ptr<Outbox> outbox,
                                              const WorkerUp& of);
 
-/// In the coordinator's process: another process. `on_answer` hears whether it
-/// was admitted, before the process does; `on_refusal`, that it was not.
-/// `on_end` is called when the coordinator lets it go. Thread of all: the
+/// In the coordinator's process: stands for another process. `on_answer` hears
+/// whether it was admitted, before the process does; `on_refusal`, that it was
+/// not. `on_end` is called when the coordinator lets it go. Thread of all: the
 /// actor's.
 struct ProcessProxySpec {
   std::shared_ptr<Outbox> outbox;
