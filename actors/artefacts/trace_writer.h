@@ -52,8 +52,8 @@ class TraceLog {
   /// By their readers. Of a value that was made twice, because a worker was
   /// lost, the newest that had been made when it was read. Valid until `add`.
   [[nodiscard]] std::vector<TraceArrow> arrows() const;
-  /// What a log and its text take, at most, after so many tasks of which each
-  /// makes a value that moves.
+  /// The most bytes that a log and its text take after so many tasks, if each
+  /// task makes a value that moves.
   [[nodiscard]] static double most_bytes(double tasks);
 
  private:

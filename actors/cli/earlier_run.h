@@ -22,7 +22,7 @@ namespace troupe::actors {
 void find_earlier(const config::Config& config, JobRequest& request,
                   RunOutputs& outputs, const StopFlag& stop);
 
-/// An image of this job that is there.
+/// An image of this job that was found.
 struct FoundImage {
   EarlierImage image;
   std::string dtype;
@@ -44,7 +44,7 @@ struct FoundImage {
 /// weights than these.
 void check_weights(const EarlierImage& image, const std::string& path,
                    const std::string& weights_xxh3);
-/// The same for all that are skipped or made anew.
+/// The same for all images that are skipped or made again.
 void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3);
 
 /// The execution classes of the images that were there.

@@ -74,8 +74,8 @@ class TextCache {
   std::vector<std::uint64_t> weights_xxh3_;  ///< 0: not known
 };
 
-/// Notes the hash of an encoder's weights. Errors: Errc::corrupt_file if
-/// another one is there: the cache has texts by other weights.
+/// Notes the hash of an encoder's weights. Errors: Errc::corrupt_file if a
+/// different hash was noted: the cache has texts of other weights.
 void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3);
 
 /// Encodes the texts that are not kept with the encoders of the record, which
@@ -100,8 +100,8 @@ struct EncodingMemory {
   std::uint64_t host = 0;
   std::uint64_t gpu = 0;  ///< of the GPU that encodes
 };
-/// The larger of both, each by itself: encoders are in memory one after
-/// another.
+/// The larger number of bytes, for host and GPU separately: encoders are in
+/// memory one after another.
 [[nodiscard]] EncodingMemory larger_of(const EncodingMemory& a,
                                        const EncodingMemory& b);
 
