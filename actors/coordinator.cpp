@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto kPulse = std::chrono::milliseconds(250);
 
-/// What receipts of outcomes and its keeper of cuts tell goes to itself: nobody
-/// else sends it.
+/// Receipts of outcomes and the keeper of cuts send these messages to the
+/// coordinator; other actors cannot.
 using ShellActor = CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>,
                                             caf::reacts_to<CutTaken>>;
 
@@ -155,7 +155,7 @@ class CoordinatorShell final : public ShellActor::base {
     });
   }
 
-  /// One that has ended needs to hear nothing.
+  /// A process that has ended gets no messages.
   template <typename News>
   void tell(int process, News news) {
     const auto found = processes_.find(process);
@@ -301,7 +301,8 @@ class CoordinatorShell final : public ShellActor::base {
   }
   void perform(RetireWorker& retire) {
     if (const WorkerActor& worker = at(retire.worker)) {
-      // Whatever the cause, this is what keeps it from being started again.
+      // The supervisor does not start a worker again after an exit with the
+      // code device_lost. So every retired worker gets this code.
       send_exit(worker, to_caf_error({Errc::device_lost,
                                       retire.cause.place,
                                       retire.cause.message,

@@ -7,8 +7,8 @@
 
 namespace troupe::actors {
 
-/// A sample whose result is on its way home has nothing left to compute: it
-/// ends as if nobody had asked.
+/// A sample whose result is on its way home has nothing left to compute: the
+/// cancel has no effect.
 void CoordinatorPolicy::handle(const CancelSample& event) {
   const std::uint64_t index = event.sample_index;
   const auto found = samples_.find(index);
@@ -16,13 +16,14 @@ void CoordinatorPolicy::handle(const CancelSample& event) {
     cancel_waiting(index);
   } else if (!is_coming_home(found->second)) {
     ended_totals_.calls_total += found->second.method->accepted();
-    forget_wanted(index);
+    drop_wanted(index);
     end_sample(index, SampleStatus::cancelled, {});
   }
 }
 
-/// No process knows the sample yet. One that has ended, or that is not of this
-/// job, is not among those that wait.
+/// No process knows the sample yet. The index of an ended sample, or of no
+/// sample of this job, is not found among the waiting ones: then nothing
+/// happens.
 void CoordinatorPolicy::cancel_waiting(std::uint64_t index) {
   const auto first =
       options_.samples.begin() + static_cast<std::ptrdiff_t>(next_sample_);
@@ -30,7 +31,7 @@ void CoordinatorPolicy::cancel_waiting(std::uint64_t index) {
       options_.samples.end()) {
     return;
   }
-  forget_wanted(index);
+  drop_wanted(index);
   options_.begun.erase(index);
   ++ended_totals_.samples_cancelled;
   commands_.push_back(EndSample{{index, SampleStatus::cancelled},
@@ -39,14 +40,14 @@ void CoordinatorPolicy::cancel_waiting(std::uint64_t index) {
   end_if_hopeless();
 }
 
-void CoordinatorPolicy::forget_wanted(std::uint64_t index) {
+void CoordinatorPolicy::drop_wanted(std::uint64_t index) {
   const auto found = std::ranges::find(options_.samples, index);
   const auto place = static_cast<std::size_t>(found - options_.samples.begin());
   next_sample_ -= place < next_sample_ ? 1 : 0;
   options_.samples.erase(found);
 }
 
-/// All that is left is to fetch its result.
+/// Whether the sample is computed, and only its result is still to be fetched.
 bool CoordinatorPolicy::is_coming_home(const Sample& sample) const {
   return sample.method->done() && (sample.is_decoded || !options_.decode);
 }

@@ -10,9 +10,9 @@ namespace troupe::actors {
 
 using samplers::Slot;
 
-/// Begins the next cut of a sample in flight. Its slots stay where they are
-/// until the cut is over. None is taken while the coordinator's process lacks
-/// room for it: samples that began before the first process joined count
+/// Begins the next cut of a sample in flight. The slots of the cut are not
+/// freed until the cut is over. No cut is taken while the coordinator's process
+/// lacks room for it: samples that began before the first process joined count
 /// without cuts.
 void CoordinatorPolicy::cut_if_due(Sample& sample) {
   const int calls = sample.method->accepted();
@@ -59,7 +59,7 @@ void CoordinatorPolicy::cut_if_due(Sample& sample) {
 void CoordinatorPolicy::handle(const CutTaken& event) {
   const auto found = samples_.find(event.sample_index);
   if (found == samples_.end() || found->second.run != event.run) {
-    return;  // it has begun anew meanwhile
+    return;  // it has restarted meanwhile
   }
   Sample& sample = found->second;
   auto cut = std::exchange(sample.next_cut, std::nullopt);
@@ -74,13 +74,13 @@ void CoordinatorPolicy::handle(const CutTaken& event) {
   free_slots(sample, std::exchange(sample.withheld, {}));
   if (lacks_values(sample)) {
     ++recoveries_;
-    begin_again(sample);
+    restart_in_class(sample);
   }
 }
 
-/// True if the sample has a cut of its class: then its method is there again,
-/// and so are the values, in the coordinator's process.
-bool CoordinatorPolicy::begin_with_cut(Sample& sample) {
+/// True if the sample has a cut of its class: then the method and the values of
+/// the cut are restored, in the coordinator's process.
+bool CoordinatorPolicy::restore_cut(Sample& sample) {
   sample.cut_began = now_;
   sample.calls_when_cut = 0;
   if (sample.last_cut &&

@@ -28,18 +28,19 @@ struct WorkerTraits {
   /// Workers of one class, numbered from 0 on, compute the same bytes: a sample
   /// stays within one.
   int execution_class = 0;
-  /// A GPU that fails takes all its workers along, and what lies in its memory.
+  /// A GPU that fails takes all its workers along, and all values in its
+  /// memory.
   Device device;
   /// Most rows of one forward pass.
   int max_rows = 1;
-  /// Whose values it reads and writes; see kHomeProcess.
+  /// The process whose values it reads and writes; see kHomeProcess.
   int process = 0;
-  /// Of a GPU: bytes that its own memory keeps for values, those of all its
-  /// workers. See CoordinatorOptions::value_budgets.
+  /// Of a GPU: bytes of the device's memory that are kept for values, for all
+  /// its workers together. See CoordinatorOptions::value_budgets.
   std::uint64_t value_budget = 0;
   int threads = 0;  ///< of the host, that it computes on; 0: not said
-  /// What a row took on such a worker in earlier jobs; 0: not known. It decides
-  /// who does what until its own results say more.
+  /// Seconds that a row took on such a worker in earlier jobs; 0: not known.
+  /// Rows are placed by it until results of this job outweigh it.
   double row_seconds = 0;
 };
 
@@ -53,7 +54,7 @@ struct WorkerTraits {
 inline constexpr int kHomeProcess = 0;
 inline constexpr ValueMemory kHomeMemory{kHomeProcess};
 
-/// The error is one sample's own, so the others can go on.
+/// The error concerns one sample alone, so other samples can go on.
 [[nodiscard]] inline bool is_of_sample(Errc code) {
   return code == Errc::non_finite;
 }
@@ -69,16 +70,16 @@ inline constexpr std::uint64_t kLeastOutcomeBytes = std::uint64_t{256} << 10U;
 /// waits for inputs, is a sign of life.
 struct LeaseOptions {
   Duration least{};  ///< 0: nobody is taken for dead
-  /// While it has tasks of a kind that nobody of its class has done yet; 0: as
-  /// `least`.
+  /// The lease while the worker has a task whose operation no worker of its
+  /// class has finished yet. 0: as `least`.
   Duration unmeasured{};
   /// Otherwise so many times what the slowest pass of its class took, if that
   /// is more than `least`.
   double factor = 10;
 };
 
-/// A state that a sample can go on from: what its method knew, and the slots
-/// whose values that needs.
+/// A state that a sample can go on from: a snapshot of the method, and the
+/// slots whose values the snapshot refers to.
 struct Cut {
   std::string snapshot;
   std::vector<samplers::Slot> slots;
@@ -157,23 +158,23 @@ struct RoundTripMeasured {
   int process = 0;
   Duration taken{};
 };
-/// A value came damaged from one of its holders: who else holds it? `then` is
-/// called once, nothing: nobody, or its run is over.
+/// A value came damaged from one of its holders: `then` is called once, with
+/// another holder. Nothing: there is none, or the run is over.
 struct HolderAsked {
   ValueName name;
   int besides = 0;
   std::function<void(std::optional<int> process)> then;
 };
-/// A process wants to leave. It is let go once nothing of the job is there any
-/// more. The coordinator's own stays.
+/// A process wants to leave. It is released once nothing of the job is there
+/// any more. The coordinator's own process stays.
 struct DrainProcess {
   int process = 0;
 };
 /// A process comes to the job while it runs. The answer is AdmitProcess or
 /// RefuseProcess.
 struct ProcessJoined {
-  /// One that was never in the job before: names of values are unique for each
-  /// process. Who comes back has a new number.
+  /// A number that was never in the job before: a process that comes back has a
+  /// new one, because names of values are never used again.
   int process = 0;
   /// Its workers; their `process` is not looked at. A class that nobody has yet
   /// has the next number.
@@ -186,23 +187,23 @@ struct ProcessJoined {
 struct CancelSample {
   std::uint64_t sample_index = 0;
 };
-/// What FetchValues asked for is here, but for these.
+/// The values of a FetchValues have arrived, except those in `gone`.
 struct ValuesFetched {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
   std::vector<RemoteValue> gone;
   bool is_rescue = false;  ///< see FetchValues
 };
-/// The values of this cut are kept in the coordinator's process, but for these:
-/// then there is no such cut.
+/// The values of this cut are kept in the coordinator's process. If some are
+/// `gone`, there is no such cut.
 struct CutTaken {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
   std::uint64_t number = 0;
   std::vector<RemoteValue> gone;
 };
-/// Nobody holds the outcome of this sample any more. Once for each that is
-/// done, if outcomes have a size.
+/// The outcome of this sample has left memory. Sent once for each sample that
+/// is done, if outcomes have a size.
 struct OutcomeReleased {
   std::uint64_t sample_index = 0;
 };
@@ -241,9 +242,10 @@ struct RestoreCut {
 };
 /// Global indices.
 using SampleList = InlineVector<std::uint64_t, 4>;
-/// The result in hand counts: its span, and what it shows of these samples
-/// (previews, points). Without this command it came too late; what it shows of
-/// other samples is of an earlier run, or of one that has ended.
+/// The result that is being handled counts. Observers get its span, and the
+/// previews and points of these samples. Previews and points of other samples
+/// belong to an earlier run or to an ended sample, and are dropped. A result
+/// without this command came too late.
 struct ShowResult {
   SampleList samples;
 };
@@ -261,7 +263,7 @@ struct AdmitProcess {
   int first_worker = 0;
   int num_workers = 0;
 };
-/// It is not let in. Who asked is to go; another process may have the number.
+/// The process is not let in and has to go; another process may get the number.
 struct RefuseProcess {
   int process = 0;
   Failure cause;

@@ -39,8 +39,9 @@ bool CoordinatorPolicy::spreads(const Task& task) const {
   return options_.method.kind->spreads && task.op == Op::evaluate;
 }
 
-/// The worker of the sample's group that does this part, or who stands in for
-/// it; −1: nobody of the class is alive.
+/// The worker that computes this part: the planned one of the sample's group,
+/// or else the next living worker of the class. −1: the class has no living
+/// worker.
 int CoordinatorPolicy::planned_worker(const Sample& sample, int part) const {
   const std::vector<int>& planned = groups_.group(sample.group).workers;
   const int first = planned[static_cast<std::size_t>(part) % planned.size()];
@@ -50,7 +51,8 @@ int CoordinatorPolicy::planned_worker(const Sample& sample, int part) const {
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
   if (spreads(task)) {
     const int least = live_.least_loaded(class_of(sample), seconds(now_));
-    // Where there is no room, its own workers do it.
+    // If that worker's memory is full, the sample's own workers compute the
+    // row.
     if (least < 0 || !full_memory_of(at(least).traits, sample.room)) {
       return least;
     }
@@ -133,8 +135,8 @@ Duration CoordinatorPolicy::round_trip_of(const Sample& sample) const {
 void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   work.run = sample.run;
   const int index = worker_of(sample, work.task);
-  if (index < 0 || reads_of_stranded(work)) {
-    stranded_.push_back(std::move(work));
+  if (index < 0 || reads_unplaced(work)) {
+    unplaced_.push_back(std::move(work));
     return;
   }
   Worker& worker = at(index);
@@ -158,9 +160,9 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   worker.held[work.grant].work = std::move(work);
 }
 
-/// Whether nobody has been granted yet what makes one of its inputs.
-bool CoordinatorPolicy::reads_of_stranded(const SampleTask& work) const {
-  return std::ranges::any_of(stranded_, [&work](const SampleTask& maker) {
+/// Whether a task that makes an input of `work` is itself without a worker.
+bool CoordinatorPolicy::reads_unplaced(const SampleTask& work) const {
+  return std::ranges::any_of(unplaced_, [&work](const SampleTask& maker) {
     return maker.sample_index == work.sample_index && maker.run == work.run &&
            std::ranges::find_first_of(maker.task.outputs, work.task.inputs) !=
                maker.task.outputs.end();
@@ -205,8 +207,8 @@ void CoordinatorPolicy::send_grants() {
     if (grant.tasks.empty()) {
       continue;
     }
-    // Frees ride with a task whose answer shows that they have come: not with
-    // one that was sent before and is only told of another source.
+    // Frees ride with a task whose answer shows that they have come: not with a
+    // task that was sent before and only gets another source.
     const auto fresh = std::ranges::find_if(
         grant.tasks,
         [this](const SampleTask& work) { return work.grant >= unsent_; });

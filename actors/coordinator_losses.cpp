@@ -13,8 +13,8 @@
 namespace troupe::actors {
 namespace {
 
-/// A job loses fewer GPUs and processes than this. A sample that has begun anew
-/// so often would go on doing so.
+/// A job loses fewer GPUs and processes than this. A sample that has restarted
+/// so often would restart again and again.
 constexpr std::uint32_t kMostRuns = 32;
 
 /// A tick that comes so much later than the last one comes late.
@@ -75,8 +75,8 @@ void CoordinatorPolicy::device_full(const GrantResult& event,
   reroute(std::move(pass));
 }
 
-/// Who was not there to hear beats cannot say that there were none: the process
-/// was stopped, or its machine slept.
+/// After a late tick: this process was stopped, or its machine slept. Beats
+/// could not be heard meanwhile, so no worker's lease ends for that time.
 void CoordinatorPolicy::renew_leases_after_a_gap() {
   if (last_tick_ && now_ - *last_tick_ > kGap) {
     for (Worker& worker : workers_) {
@@ -103,7 +103,7 @@ Duration CoordinatorPolicy::lease_of(int index) const {
   return std::max(options_.lease.least, lease);
 }
 
-/// Everything the worker was to do.
+/// Takes all tasks of the worker off its list.
 std::vector<SampleTask> CoordinatorPolicy::take_tasks_of(int index) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [number, granted] : at(index).held) {
@@ -116,7 +116,8 @@ std::vector<SampleTask> CoordinatorPolicy::take_tasks_of(int index) {
   return tasks;
 }
 
-/// Workers that were alive. What they had to do, others do.
+/// Living workers have ended without having been asked. Their tasks are granted
+/// to other workers.
 void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   std::vector<SampleTask> tasks;
   for (const int index : lost) {
@@ -130,7 +131,8 @@ void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   reroute(std::move(tasks));
 }
 
-/// Tasks that were granted before, those first that make what others read.
+/// Grants tasks again, by sample and id: a task comes after the tasks that make
+/// its inputs.
 void CoordinatorPolicy::reroute(std::vector<SampleTask> tasks) {
   std::ranges::stable_sort(tasks, {}, [](const SampleTask& work) {
     return std::pair(work.sample_index, work.task.id);
@@ -142,10 +144,10 @@ void CoordinatorPolicy::reroute(std::vector<SampleTask> tasks) {
   }
 }
 
-/// The tasks of a worker's pass were lost with it, and will run alone, so that
-/// one that ends its workers is found. Which they were is known only as far as
-/// the worker's own rule says: it takes tasks in the order in which they became
-/// ready.
+/// Counts a loss for each task of the lost worker's pass. These tasks will run
+/// alone, to find a task that kills its workers. The worker has not said which
+/// tasks its pass had. The packer's rule says it: a worker takes tasks in the
+/// order in which they became ready.
 void CoordinatorPolicy::count_losses(int index) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> by_readiness;
   for (const auto& [number, granted] : at(index).held) {
@@ -167,7 +169,8 @@ void CoordinatorPolicy::count_losses(int index) {
   }
 }
 
-/// The number of its grant, or that of the result that brought its last input.
+/// When the task became ready: the number of its grant, or of the result that
+/// brought its last input.
 std::uint64_t CoordinatorPolicy::ready_since(const SampleTask& work) {
   const Sample* sample = sample_of(work);
   std::uint64_t since = work.grant;
@@ -180,7 +183,8 @@ std::uint64_t CoordinatorPolicy::ready_since(const SampleTask& work) {
   return since;
 }
 
-/// A sample whose task ends one worker after the other would end them all.
+/// Fails samples whose task was lost too often: it would end one worker after
+/// the other.
 void CoordinatorPolicy::fail_poisoned() {
   for (const auto& [index, losses] : std::exchange(poisoned_, {})) {
     if (!ended_ && samples_.contains(index)) {
@@ -189,8 +193,8 @@ void CoordinatorPolicy::fail_poisoned() {
   }
 }
 
-/// Takes the worker, and with a failed GPU all of its workers, out of the job
-/// for good. `lost` are tasks that it held and no longer stands for.
+/// Removes the worker from the job, and with a failed GPU all workers of the
+/// GPU. `lost`: tasks of its failed pass.
 void CoordinatorPolicy::retire(int index, const Failure& cause,
                                std::vector<SampleTask> lost) {
   const WorkerTraits traits = at(index).traits;
@@ -215,7 +219,7 @@ void CoordinatorPolicy::retire(int index, const Failure& cause,
       sample.values.lose(traits.process, traits.device);
     }
   }
-  leave(hit, cause, std::move(lost));
+  remove_workers(hit, cause, std::move(lost));
 }
 
 void CoordinatorPolicy::handle(const ProcessDown& event) {
@@ -241,14 +245,15 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
   frees_.erase(event.process);
   round_trips_.erase(event.process);
   tally_.left(event.process, now_);
-  leave(hit, event.cause, {});
+  remove_workers(hit, event.cause, {});
 }
 
-/// Workers leave the job for good. What they had to do, and `lost`, others do;
-/// where a value has gone, from the beginning.
-void CoordinatorPolicy::leave(const std::vector<int>& leavers,
-                              const Failure& cause,
-                              std::vector<SampleTask> lost) {
+/// Removes workers from the job for good. Other workers get their tasks, and
+/// `lost`. A sample that has lost a value goes back to its last cut, or to its
+/// first call.
+void CoordinatorPolicy::remove_workers(const std::vector<int>& leavers,
+                                       const Failure& cause,
+                                       std::vector<SampleTask> lost) {
   for (const int w : leavers) {
     Worker& worker = at(w);
     note_known(w);
@@ -257,7 +262,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     }
     worker.gone = true;
     if (!worker.drains) {
-      groups_.leave(w);
+      groups_.remove_worker(w);
     }
     set_alive(w, false);
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
@@ -273,24 +278,24 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
   }
   note_waiting();
   find_groups();
-  std::ranges::move(std::exchange(stranded_, {}), std::back_inserter(lost));
+  std::ranges::move(std::exchange(unplaced_, {}), std::back_inserter(lost));
   reroute(std::move(lost));
 }
 
-/// What the grant was to read lay on a device that failed: that is found when
-/// it is next asked for something, and retired then.
+/// An input of the pass lay on a device that failed. The failure of that device
+/// is found at its own next pass, and its workers are retired then.
 void CoordinatorPolicy::inputs_lost(const Failure& failure,
                                     const std::vector<SampleTask>& pass) {
   ++recoveries_;
   for (const SampleTask& work : pass) {
     if (Sample* sample = sample_of(work); sample != nullptr) {
-      begin_again(*sample, failure);
+      restart_in_class(*sample, failure);
     }
   }
 }
 
-/// What the tasks were to read was not where it was looked for. Somebody else
-/// may hold it; a task that nobody waits for is dropped.
+/// Inputs of the tasks were not at their holders. Another process may hold
+/// them; a task of an old run is dropped.
 void CoordinatorPolicy::inputs_gone(const GrantResult& event,
                                     std::vector<SampleTask> pass) {
   for (SampleTask& work : pass) {
@@ -306,29 +311,30 @@ void CoordinatorPolicy::inputs_gone(const GrantResult& event,
     }
     if (lacks_values(*sample)) {
       ++recoveries_;
-      begin_again(*sample);
+      restart_in_class(*sample);
     } else {
       // Who was to make the input may have ended, which is known soon.
-      stranded_.push_back(std::move(work));
+      unplaced_.push_back(std::move(work));
     }
   }
 }
 
-/// Within its class, unless it has begun too often.
-void CoordinatorPolicy::begin_again(Sample& sample,
-                                    std::optional<Failure> cause) {
+/// Restarts the sample in its execution class. Ends the job if the sample has
+/// had too many runs.
+void CoordinatorPolicy::restart_in_class(Sample& sample,
+                                         std::optional<Failure> cause) {
   if (sample.run - options_.first_run >= kMostRuns) {
     end_job(false, cause ? std::move(cause) : values_gone(sample.index));
   } else if (!ended_) {
-    begin_anew(sample, groups_.best(class_of(sample)).value_or(sample.group));
+    restart(sample, groups_.best(class_of(sample)).value_or(sample.group));
   }
 }
 
-/// From its last cut if it stays in its class, else from its first call, on
-/// workers of `group`. What still runs of it is not waited for, and writes into
-/// slots that nobody reads.
-void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
-  std::erase_if(stranded_, [&sample](const SampleTask& work) {
+/// Begins the next run of the sample on workers of `group`: from its last cut
+/// if the class stays the same, else from the first call. Passes of the old run
+/// are not waited for: they write into slots that no task reads.
+void CoordinatorPolicy::restart(Sample& sample, std::size_t group) {
+  std::erase_if(unplaced_, [&sample](const SampleTask& work) {
     return work.sample_index == sample.index;
   });
   drop_runs(sample, sample.run);
@@ -342,11 +348,11 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   sample.withheld.clear();
   sample.rescued.clear();
   place(sample, group);
-  if (!begin_with_cut(sample)) {
+  if (!restore_cut(sample)) {
     sample.began = now_;
   }
   for (ClassTimes& times : times_) {
-    times.calm_until = TimePoint::min();
+    times.search_again_at = TimePoint::min();
   }
   issue_ready(sample);
 }

@@ -1,6 +1,6 @@
-// The part of CoordinatorPolicy for workers that are added, for processes that
-// join, and for those that leave of their own accord: what they have not begun
-// goes to others, what they hold is brought home.
+// The part of CoordinatorPolicy for new workers, joining processes and draining
+// processes. A draining process gives back the tasks that it has not begun.
+// Values that no other process holds are copied to the coordinator's process.
 
 #include <algorithm>
 #include <string>
@@ -21,7 +21,7 @@ constexpr double kEarlierRows = 4;
 
 using samplers::Slot;
 
-/// One more, with the next number. It belongs to no group yet.
+/// Adds a worker with the next number. It belongs to no group yet.
 void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   Worker& worker = workers_.emplace_back();
   worker.traits = traits;
@@ -38,7 +38,7 @@ void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
                      traits.device.kind != DeviceKind::cpu;
 }
 
-/// It is known from now on, with all below it.
+/// From now on this class is known, and every class with a lower number.
 void CoordinatorPolicy::note_class(int execution_class) {
   const auto c = static_cast<std::size_t>(execution_class);
   times_.resize(std::max(times_.size(), c + 1));
@@ -48,7 +48,8 @@ void CoordinatorPolicy::note_class(int execution_class) {
 void CoordinatorPolicy::handle(const ProcessJoined& event) {
   std::optional<std::string> flaw = flaw_of(event);
   if (!flaw) {
-    // Those who gave the classes their numbers go on counting.
+    // JobClasses keeps the numbers that it gave, even if the process is
+    // refused: the next process may name them.
     for (const WorkerTraits& traits : event.workers) {
       note_class(traits.execution_class);
     }
@@ -90,7 +91,7 @@ void CoordinatorPolicy::handle(const RoundTripMeasured& event) {
   }
 }
 
-/// Why it cannot join.
+/// Why the process cannot join; nothing: it can.
 std::optional<std::string> CoordinatorPolicy::flaw_of(
     const ProcessJoined& event) const {
   const bool was_here =
@@ -120,8 +121,9 @@ std::optional<std::string> CoordinatorPolicy::flaw_of(
   return std::nullopt;
 }
 
-/// One sample fits there, and at home beside the copies for cuts that are taken
-/// from now on.
+/// Which memory has no room for one sample: of the new process, or the home
+/// memory with the copies for cuts, which are taken from now on. Nothing: all
+/// have room.
 std::optional<std::string> CoordinatorPolicy::lack_of_room(
     const ProcessJoined& event) const {
   std::vector<std::pair<ValueMemory, std::uint64_t>> budgets = {
@@ -153,7 +155,7 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
       note_known(w);
       worker.drains = true;
       live_.set_alive(w, false);
-      groups_.leave(w);
+      groups_.remove_worker(w);
       recall(w);
     }
   }
@@ -165,20 +167,21 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
     return;
   }
   find_groups();
-  reroute(std::exchange(stranded_, {}));
+  reroute(std::exchange(unplaced_, {}));
 }
 
-/// Who leaves gets nothing more, so it cannot end what the others began. A job
-/// that waits for processes goes on when one joins.
+/// Whether every worker has gone or drains. A draining worker gets no more
+/// tasks, so samples in flight would never end. A job that waits for processes
+/// goes on when one joins.
 bool CoordinatorPolicy::nobody_stays() const {
   return !options_.waits_for_processes &&
          std::ranges::all_of(
              workers_, [](const Worker& w) { return w.gone || w.drains; });
 }
 
-/// Workers have left. Samples without a group of their own go to another of
-/// their class, else, if they may, to another class. Where there is nobody,
-/// they wait.
+/// Workers have left. A sample without a home group gets a group of its class,
+/// or, if the options allow, restarts in another class. Without any group it
+/// waits.
 void CoordinatorPolicy::find_groups() {
   using config::ClassChange;
   const std::optional<std::size_t> other = groups_.best(-1);
@@ -194,7 +197,7 @@ void CoordinatorPolicy::find_groups() {
     const bool lacks = lacks_values(sample);
     is_deserted_ = is_deserted_ || !any;
     if (lacks || (any && !same)) {
-      begin_anew(sample, any.value_or(sample.group));
+      restart(sample, any.value_or(sample.group));
     } else if (any && !groups_.is_staffed(sample.group)) {
       place(sample, *any);
     } else {
@@ -204,7 +207,8 @@ void CoordinatorPolicy::find_groups() {
   refuse_class_change(refused);
 }
 
-/// No other class is to make it.
+/// Fails samples whose class has gone, because the options let no other class
+/// make them.
 void CoordinatorPolicy::refuse_class_change(
     const std::vector<std::uint64_t>& samples) {
   for (const std::uint64_t index : samples) {
@@ -218,8 +222,8 @@ void CoordinatorPolicy::refuse_class_change(
   }
 }
 
-/// Asks the worker for a task, behind the grants that are still to be sent. The
-/// task goes to somebody only when it was given back.
+/// Asks the worker to return a task, behind the grants that are still to be
+/// sent. Another worker gets the task only when it was returned.
 void CoordinatorPolicy::recall(int index, std::uint64_t grant) {
   const std::uint32_t epoch = at(index).epoch;
   if (recalls_.empty() || recalls_.back().worker != index ||
@@ -229,7 +233,7 @@ void CoordinatorPolicy::recall(int index, std::uint64_t grant) {
   recalls_.back().grants.push_back(grant);
 }
 
-/// The same for all that it holds.
+/// Recalls all tasks that the worker holds.
 void CoordinatorPolicy::recall(int index) {
   for (const auto& [number, granted] : at(index).held) {
     recall(index, number);
@@ -250,8 +254,9 @@ bool CoordinatorPolicy::is_misplaced(const Sample& sample,
            slowness(planned, holder) >= kClearlySlower);
 }
 
-/// Asks for those of its tasks that other workers are to do by now. What was
-/// lost with a worker stays where it is: it may be what ended that one.
+/// Recalls the tasks of the sample that belong to another worker by now. A task
+/// that was lost with a worker stays where it is, because that task may have
+/// ended the worker.
 void CoordinatorPolicy::recall_misplaced(const Sample& sample) {
   for (const auto& [number, holder] : sample.grants) {
     const SampleTask& work = at(holder).held.at(number).work;
@@ -262,8 +267,8 @@ void CoordinatorPolicy::recall_misplaced(const Sample& sample) {
   }
 }
 
-/// The worker does its part from now on, not only of what is granted next: with
-/// long passes that would be long after.
+/// A worker has come up. Tasks that now belong to it are recalled from other
+/// workers: with long passes, tasks are granted long ahead.
 void CoordinatorPolicy::recall_for(int newcomer) {
   if (options_.method.kind->spreads) {
     recall_share(newcomer);
@@ -275,8 +280,9 @@ void CoordinatorPolicy::recall_for(int newcomer) {
   }
 }
 
-/// Asks for rows that any worker may do: of each worker those that it has above
-/// the average, the newest first. They go to whoever would be done first.
+/// Recalls rows that any worker may compute: from each worker the rows above
+/// the average, the newest first. A returned row goes to the worker that would
+/// finish it first.
 void CoordinatorPolicy::recall_share(int newcomer) {
   const int execution_class = at(newcomer).traits.execution_class;
   const auto takes_part = [&](const Worker& worker) {
@@ -309,8 +315,8 @@ void CoordinatorPolicy::recall_share(int newcomer) {
   }
 }
 
-/// Lets those processes go whose workers have nothing to do any more, and that
-/// alone hold nothing.
+/// Releases the draining processes whose workers hold no task and that hold no
+/// value alone.
 void CoordinatorPolicy::release_drained() {
   for (const int process : std::set(draining_)) {
     const bool has_work = std::ranges::any_of(workers_, [&](const Worker& w) {
@@ -322,7 +328,8 @@ void CoordinatorPolicy::release_drained() {
   }
 }
 
-/// Brings home what no other process holds; false: there is nothing.
+/// Fetches the needed values that no other process holds; false: there are
+/// none.
 bool CoordinatorPolicy::rescue_values(int process) {
   bool is_needed = false;
   for (auto& [index, sample] : samples_) {
@@ -356,7 +363,7 @@ void CoordinatorPolicy::values_rescued(Sample& sample,
   }
   if (lacks_values(sample)) {
     ++recoveries_;
-    begin_again(sample);
+    restart_in_class(sample);
   }
 }
 

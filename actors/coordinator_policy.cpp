@@ -90,7 +90,7 @@ void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
   if (!ended_ && has_begun_) {
     admit_samples();
     share_samples();
-    hurry_samples();
+    take_over_samples();
     if (samples_.empty() && next_sample_ == options_.samples.size()) {
       end_job(false, {});
     }
@@ -128,7 +128,7 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
     is_deserted_ = false;
     find_groups();
   }
-  reroute(std::exchange(stranded_, {}));
+  reroute(std::exchange(unplaced_, {}));
   recall_for(event.worker);
 }
 
@@ -185,7 +185,7 @@ void CoordinatorPolicy::handle(const TimeTick&) {
     }
   }
   lose_workers(silent);
-  reroute(std::exchange(stranded_, {}));
+  reroute(std::exchange(unplaced_, {}));
 }
 
 void CoordinatorPolicy::handle(const StopRequested&) { end_job(true, {}); }
@@ -202,7 +202,7 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   note_values(event);
   Worker& worker = at(event.worker);
   if (!worker.alive || worker.epoch != event.epoch) {
-    return;  // late: its tasks were given to somebody else meanwhile
+    return;  // late: its tasks have gone to another worker
   }
   std::optional<std::vector<Answered>> answered = take_answered(event);
   if (!answered) {
@@ -242,9 +242,9 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   report_progress();
 }
 
-/// Takes the open grants that the result is of. Nothing if its parts are not
-/// theirs, or if one lacks what its task makes: another incarnation does them
-/// all.
+/// Takes the grants that the result answers. Nothing if the results do not
+/// match the granted tasks, or if a result lacks an output of its task: then
+/// the worker is fenced, and its tasks are granted again.
 std::optional<std::vector<CoordinatorPolicy::Answered>>
 CoordinatorPolicy::take_answered(const GrantResult& event) {
   const bool has_results =
@@ -269,7 +269,7 @@ CoordinatorPolicy::take_answered(const GrantResult& event) {
     return pass;
   }
   commands_.push_back(
-      FenceWorker{event.worker, "gave an answer that is not of its tasks"});
+      FenceWorker{event.worker, "sent a result that does not match its tasks"});
   lose_workers({event.worker});
   reroute(tasks_of(std::move(pass)));
   report_progress();

@@ -36,24 +36,25 @@ namespace troupe::actors {
 ///                        ▼  │ granted anew                         ended
 ///                      worker
 ///
-/// Values stay where they are made, until another process fetches them: it
-/// learns from a grant who holds them. A slot is freed when every task that
-/// reads it has been applied, at all processes that may hold it; frees ride on
+/// Values stay where they are made, until another process fetches them: a grant
+/// names the holders of its inputs. A slot is freed when every task that reads
+/// it has been applied, at all processes that may hold it; frees ride on
 /// grants, or go out with the next tick.
 ///
 /// A sample begins only where all that it may hold at once fits, in every
-/// process that it uses; what it may hold is known beforehand (value_room.h).
-/// Its room is given back at its end. If a worker is lost, tasks go where
-/// workers are left, whether there is room or not: nothing that was begun waits
-/// for room. Then no sample begins there until what is in flight fits again. If
-/// no process can take a single sample, the job ends with an error.
+/// process that it uses; the most that it may hold is known beforehand
+/// (value_room.h). The room is given back when the sample ends. If a worker is
+/// lost, tasks go where workers are left, whether there is room or not: nothing
+/// that was begun waits for room. Then no sample begins there until what is in
+/// flight fits again. If no process can take a single sample, the job ends with
+/// an error.
 ///
-/// A sample is bound to the execution class of the group that takes it, and
-/// begins anew when that can do no more for it: the class has lost its last
-/// worker. If a value that is still needed lay in a process that ended or in
-/// the memory of a GPU that failed, the sample goes on from its last cut, or
-/// else begins anew. Near the end a class that has run dry takes over what a
-/// slower one would take longer for, from the beginning.
+/// A sample is bound to the execution class of the group that takes it. It
+/// restarts in another class when its class has lost the last worker. If a
+/// value that is still needed lay in a process that ended or in the memory of a
+/// GPU that failed, the sample restarts from its last cut, or else from its
+/// first call. Near the end a class without samples takes over a sample of a
+/// slower class, from the first call.
 ///
 /// The job begins when all workers have reported, or with the next tick after
 /// the plan's needs are met: one group whose workers have all reported. Whoever
@@ -61,11 +62,12 @@ namespace troupe::actors {
 ///
 /// An event costs the logarithm of workers and samples. Ticks, progress
 /// reports, losses, cancels and workers that come up are linear. When no sample
-/// waits to begin any more, so are `quicken_slowest`, every 10 ms at most, and
-/// `slowest_elsewhere`, which notes when to look again. Thread: one.
+/// waits to begin any more, so are `rebalance_slowest`, every 10 ms at most,
+/// and `slowest_elsewhere`, which notes when to look again. Thread: one.
 class CoordinatorPolicy {
  public:
-  /// A worker leaves rows to another one if it is so many times slower. Smaller
+  /// A worker leaves rows of its branch of guidance to the other worker of the
+  /// sample if a row takes at least so many times as long on it. Smaller
   /// differences may be noise of the measurement.
   static constexpr double kClearlySlower = 1.2;
 
@@ -79,8 +81,8 @@ class CoordinatorPolicy {
             std::vector<CoordinatorCommand>& commands);
   void give_grants(std::vector<CoordinatorCommand>& commands);
 
-  /// Who holds a value of a sample in flight, besides this process. Nobody, if
-  /// its run is over.
+  /// A holder of a value of a sample in flight, besides this process. Nothing,
+  /// if the run is over.
   [[nodiscard]] std::optional<int> holder_of(const ValueName& name,
                                              int besides) const;
 
@@ -90,8 +92,8 @@ class CoordinatorPolicy {
     const RunDirectory* values = nullptr;
   };
   [[nodiscard]] std::optional<RunView> run_of(std::uint64_t sample_index) const;
-  /// For checks: whether the process will be told to free the value, or is
-  /// being told with a grant that it holds.
+  /// For checks: whether the message that frees the value at the process is
+  /// still to be sent, or rides on a grant that it holds.
   [[nodiscard]] bool will_free(const ValueName& name, int process) const;
 
  private:
@@ -105,20 +107,20 @@ class CoordinatorPolicy {
     RunDirectory values;
     /// That are not answered, by number: which worker has them.
     FlatTable<std::uint64_t, int> grants;
-    /// Memories that may hold something of it, or may have held it in this run,
-    /// and so keep room for it.
+    /// Memories that keep room for the sample, because values of this run may
+    /// lie there or may have lain there.
     RoomKept room;
     bool is_decoded = false;
-    TimePoint began;       ///< this run
-    double ticks = 0;      ///< spent on it since a call was last accepted
-    bool hurried = false;  ///< has changed its class to end sooner
+    TimePoint began;   ///< this run
+    double ticks = 0;  ///< spent on it since a call was last accepted
+    bool was_taken_over = false;  ///< has changed its class to end sooner
     struct KeptCut {
       std::uint64_t number = 0;
       Cut cut;
     };
     std::optional<KeptCut> last_cut;  ///< the newest that is whole
     std::optional<KeptCut> next_cut;  ///< under way
-    /// Slots that are to be freed when it is over.
+    /// Slots that are to be freed when the cut under way is over.
     std::vector<samplers::Slot> withheld;
     std::vector<samplers::Slot> rescued;  ///< being brought home
     TimePoint cut_began;  ///< or this run, if it was not cut yet
@@ -159,9 +161,11 @@ class CoordinatorPolicy {
     std::int64_t num_samples = 0;
     /// The longest pass of each kind that was done.
     std::map<samplers::Op, Duration> slowest = {};
-    /// Before, nothing is worth taking over, if a whole one takes that long.
-    Duration calm_whole{};
-    TimePoint calm_until = TimePoint::min();
+    /// When the class searches next for a sample to take over: as soon as its
+    /// mean time of a sample falls below this, and at the latest at
+    /// search_again_at.
+    Duration search_again_below{};
+    TimePoint search_again_at = TimePoint::min();
   };
   /// A task of a pass, and its place among the pass's results.
   struct Answered {
@@ -185,7 +189,7 @@ class CoordinatorPolicy {
   void handle(const CancelSample& event);
   void handle(const OutcomeReleased& event);
 
-  /// Who waits for a task; nobody when the sample has ended or begun anew.
+  /// The sample that waits for a task; null when it has ended or restarted.
   [[nodiscard]] Sample* sample_of(const SampleTask& work);
 
   void add_worker(const WorkerTraits& traits);
@@ -215,20 +219,20 @@ class CoordinatorPolicy {
   [[nodiscard]] Failure no_room(ValueMemory memory) const;
   void place(Sample& sample, std::size_t group);
   void share_samples();
-  [[nodiscard]] bool quicken_slowest(int execution_class);
+  [[nodiscard]] bool rebalance_slowest(int execution_class);
   [[nodiscard]] double row_time(std::size_t group) const;
   [[nodiscard]] double slowness(int worker, int other) const;
   [[nodiscard]] bool is_branch(const samplers::Task& task) const;
   [[nodiscard]] int worker_of_branch(const Sample& sample,
                                      const samplers::Task& task);
   void share_within(int execution_class);
-  void hurry_samples();
-  void hurry_to(int execution_class);
+  void take_over_samples();
+  void take_over_for(int execution_class);
   [[nodiscard]] Sample* slowest_elsewhere(int execution_class);
   void note_times(int execution_class, Duration grant);
   void issue_ready(Sample& sample);
   void route(Sample& sample, SampleTask work);
-  [[nodiscard]] bool reads_of_stranded(const SampleTask& work) const;
+  [[nodiscard]] bool reads_unplaced(const SampleTask& work) const;
   void route_alone(std::vector<SampleTask> tasks);
   Grant& grant_for(int worker);
   void send_grants();
@@ -244,7 +248,7 @@ class CoordinatorPolicy {
   void drop_runs(Sample& sample, std::optional<std::uint32_t> last_run);
   void bring_home(Sample& sample);
   void cut_if_due(Sample& sample);
-  [[nodiscard]] bool begin_with_cut(Sample& sample);
+  [[nodiscard]] bool restore_cut(Sample& sample);
   [[nodiscard]] bool nobody_stays() const;
   void find_groups();
   void refuse_class_change(const std::vector<std::uint64_t>& samples);
@@ -263,10 +267,10 @@ class CoordinatorPolicy {
   bool rescue_values(int process);
   void values_rescued(Sample& sample, const ValuesFetched& event);
   void release(int process);
-  /// What the sample cannot do without.
+  /// The slots that the sample needs to go on.
   [[nodiscard]] static std::vector<samplers::Slot> needed_slots(
       const Sample& sample);
-  /// Whether nobody holds a value that is still needed.
+  /// Whether a needed value has no holder.
   [[nodiscard]] bool lacks_values(const Sample& sample) const;
 
   [[nodiscard]] std::optional<std::vector<Answered>> take_answered(
@@ -297,14 +301,14 @@ class CoordinatorPolicy {
   [[nodiscard]] Duration lease_of(int worker) const;
   void device_full(const GrantResult& event, std::vector<SampleTask> pass);
   void retire(int worker, const Failure& cause, std::vector<SampleTask> lost);
-  void leave(const std::vector<int>& workers, const Failure& cause,
-             std::vector<SampleTask> lost);
+  void remove_workers(const std::vector<int>& workers, const Failure& cause,
+                      std::vector<SampleTask> lost);
   void inputs_lost(const Failure& failure, const std::vector<SampleTask>& pass);
   void inputs_gone(const GrantResult& event, std::vector<SampleTask> pass);
-  void begin_again(Sample& sample, std::optional<Failure> cause = {});
-  void begin_anew(Sample& sample, std::size_t group);
+  void restart_in_class(Sample& sample, std::optional<Failure> cause = {});
+  void restart(Sample& sample, std::size_t group);
   void cancel_waiting(std::uint64_t index);
-  void forget_wanted(std::uint64_t index);
+  void drop_wanted(std::uint64_t index);
   [[nodiscard]] bool is_coming_home(const Sample& sample) const;
   void finish_method(Sample& sample);
   void end_sample(std::uint64_t index, SampleStatus status,
@@ -359,8 +363,9 @@ class CoordinatorPolicy {
   /// When to compare the speeds of groups again.
   TimePoint compare_at_ = TimePoint::min();
   std::set<std::uint64_t> unwritten_;  ///< done, and not yet released
-  /// Tasks of which nobody of the class is alive, or whose inputs were gone.
-  std::vector<SampleTask> stranded_;
+  /// Tasks without a worker: no worker of the class is alive, or an input was
+  /// gone.
+  std::vector<SampleTask> unplaced_;
   std::vector<Grant> outbox_;  ///< to be sent
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;

@@ -7,8 +7,9 @@
 
 namespace troupe::actors {
 
-/// Work since the last accepted call: of passes that are done, and of those
-/// that run: each worker's oldest tasks, as many as make a pass.
+/// Ticks of work since the last accepted call, by sample: of finished passes,
+/// and of running ones. A running pass is taken to have its worker's oldest
+/// tasks, as many as make a pass.
 std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
   std::map<std::uint64_t, double> sums;
   for (const auto& [index, sample] : samples_) {
@@ -62,8 +63,8 @@ JobProgress CoordinatorPolicy::progress() const {
   return sum;
 }
 
-/// Workers have come or gone. Nothing happens to a job that waits, so that it
-/// does is told at once.
+/// Workers have come or gone. No other event would report that the job waits
+/// for workers, so this change is reported at once.
 void CoordinatorPolicy::note_waiting() {
   const bool waits =
       options_.waits_for_processes &&

@@ -26,10 +26,10 @@ std::optional<ValueMemory> first_memory(const WorkerTraits& worker,
 
 }  // namespace
 
-/// Work ahead takes room: there is as much of it as leaves room, in each
-/// memory, for the samples that its groups want to have in flight, and for one
-/// if cuts are taken: processes may join from which values can be lost. But two
-/// calls, which hide the way of a result, are always ahead.
+/// Work ahead takes room. It is limited until each memory has room for the
+/// wanted samples of its groups, and for one sample with cuts, since cuts are
+/// taken when another process joins. Two calls, which hide the way of a result,
+/// are always ahead.
 void CoordinatorPolicy::plan_room() {
   most_ahead_ = std::max(kMostAhead, tasks_per_call_);
   const int least = least_ahead(options_.method);
@@ -71,7 +71,7 @@ void CoordinatorPolicy::set_room() {
   }
 }
 
-/// Bytes that it keeps for values; 0: no limit.
+/// Bytes that the memory keeps for values; 0: no limit.
 std::uint64_t CoordinatorPolicy::budget_of(ValueMemory memory) const {
   if (memory.gpu < 0) {
     const auto budget = options_.value_budgets.find(memory.process);
@@ -122,7 +122,7 @@ std::optional<ValueMemory> CoordinatorPolicy::full_memory_of(
   });
 }
 
-/// In the memories of the group, and in the coordinator's.
+/// Keeps room in the memories of the group, and in the home memory.
 void CoordinatorPolicy::keep_room(Sample& sample) {
   keep_room(sample, kHomeMemory);
   for (const int w : groups_.group(sample.group).workers) {
@@ -138,7 +138,7 @@ void CoordinatorPolicy::keep_room(Sample& sample, const WorkerTraits& worker) {
   }
 }
 
-/// Even if there is none (see Sample::room).
+/// Takes room even if there is none (see Sample::room).
 void CoordinatorPolicy::keep_room(Sample& sample, ValueMemory memory) {
   if (!sample.room.contains(memory)) {
     (void)sample.room[memory];
@@ -146,7 +146,7 @@ void CoordinatorPolicy::keep_room(Sample& sample, ValueMemory memory) {
   }
 }
 
-/// The groups that waited for it are looked at again.
+/// Groups that waited for this room may take samples again.
 void CoordinatorPolicy::give_room_back(Sample& sample) {
   for (const auto& [memory, is_kept] : std::exchange(sample.room, {})) {
     room_.give_back(memory);

@@ -14,21 +14,22 @@ namespace {
 // next one loses little: 20 to 60 us in a trace of two busy cores.
 constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 
-// Only where the gain is clear does a sample move: its values have to follow,
-// and one that begins anew elsewhere wastes what was done of it.
+// A sample moves only if the gain is this clear. Its values have to follow, and
+// a sample that starts again in another class wastes the work done so far.
 constexpr double kWorthMoving = 1.5;
 
-// A worker that is s times slower and leaves its rows to another one still
-// keeps one in so many times s. That row shows when it has become quick.
+// A worker that is s times slower leaves its rows to the other worker of the
+// sample, but for one row in kRowsToNotice · s. That row shows whether the slow
+// worker has become faster.
 constexpr double kRowsToNotice = 16;
 
 // So often the speeds of groups are compared: it costs some 30 us with 1,024.
 constexpr Duration kCompareEvery = std::chrono::milliseconds(10);
 
-// All samples are looked at again when a whole one has become quicker than this
-// part of what it took, or when a rest takes longer than this part of the time
-// that is worth moving it for.
-constexpr double kStillCalm = 0.98;
+// A class looks again for a sample to take over when its mean time of a sample
+// has fallen to this part, or when the rest of a sample comes this close to the
+// time from which a move is worth it.
+constexpr double kSearchMargin = 0.98;
 // Later than any job; a sum with it is still a time.
 constexpr std::chrono::duration<double> kFarOff = std::chrono::hours(24 * 365);
 
@@ -95,7 +96,7 @@ void CoordinatorPolicy::admit_samples() {
       sample.last_cut = {0, std::move(begun->second)};
     }
     keep_room(sample);
-    (void)begin_with_cut(sample);
+    (void)restore_cut(sample);
     issue_ready(sample);
   }
   if (samples_.empty() && next_sample_ < options_.samples.size()) {
@@ -117,7 +118,7 @@ void CoordinatorPolicy::share_samples() {
   }
   for (std::size_t c = 0; c < times_.size(); ++c) {
     share_within(static_cast<int>(c));
-    while (compares && quicken_slowest(static_cast<int>(c))) {
+    while (compares && rebalance_slowest(static_cast<int>(c))) {
     }
   }
 }
@@ -141,10 +142,10 @@ void CoordinatorPolicy::share_within(int execution_class) {
   } while (is_late && groups_.load(*most) > groups_.load(*least) + 1);
 }
 
-/// A slow group's sample goes to an idle one that is much faster: the rest of
-/// the job waits for it. It never comes back unless the speeds change as much.
-/// Returns whether one went.
-bool CoordinatorPolicy::quicken_slowest(int execution_class) {
+/// Moves a sample of the slowest group to an idle group that is much faster,
+/// because the end of the job waits for that sample. It moves back only if the
+/// speeds change as much. Returns whether a sample moved.
+bool CoordinatorPolicy::rebalance_slowest(int execution_class) {
   std::optional<std::size_t> slowest;
   std::optional<std::size_t> fastest;  // of those that are idle
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -242,26 +243,27 @@ Duration CoordinatorPolicy::time_left(const Sample& sample) const {
   return (now_ - sample.began) * left / done;
 }
 
-/// Between classes bits differ, so a sample that changes begins anew: when a
-/// class has run dry that makes a whole one in less time than the slower class
-/// needs for the rest. Once per sample: what two classes took from each other
-/// again and again would never end.
-void CoordinatorPolicy::hurry_samples() {
+/// Classes without samples take samples over from slower classes. Bits differ
+/// between classes, so such a sample restarts from its first call: only if the
+/// class makes a whole sample in less time than the slower class needs for the
+/// rest. Once per sample, since a sample that two classes take from each other
+/// would never end.
+void CoordinatorPolicy::take_over_samples() {
   if (next_sample_ < options_.samples.size() || times_.size() == 1 ||
       options_.on_class_change != config::ClassChange::begin_anew) {
     return;
   }
   for (std::size_t c = 0; c < times_.size(); ++c) {
-    hurry_to(static_cast<int>(c));
+    take_over_for(static_cast<int>(c));
   }
 }
 
-void CoordinatorPolicy::hurry_to(int execution_class) {
+void CoordinatorPolicy::take_over_for(int execution_class) {
   const ClassTimes& times = times_of(execution_class);
   const std::optional<std::size_t> best = groups_.best(execution_class);
   if (!best || !has_place(*best) || times.num_samples == 0 ||
-      (now_ < times.calm_until &&
-       times.of_samples / times.num_samples >= times.calm_whole)) {
+      (now_ < times.search_again_at &&
+       times.of_samples / times.num_samples >= times.search_again_below)) {
     return;
   }
   RoomKept at_home;
@@ -274,24 +276,24 @@ void CoordinatorPolicy::hurry_to(int execution_class) {
       if (slowest == nullptr) {
         return;
       }
-      slowest->hurried = true;
-      begin_anew(*slowest, g);
+      slowest->was_taken_over = true;
+      restart(*slowest, g);
     }
   }
 }
 
-/// The sample of another class whose rest takes longest, if the class would
-/// make a whole one in much less. Else notes from when on to look again.
+/// The sample of another class whose rest takes longest, if this class would
+/// make a whole sample in much less time. Notes when to look again.
 CoordinatorPolicy::Sample* CoordinatorPolicy::slowest_elsewhere(
     int execution_class) {
   using Seconds = std::chrono::duration<double>;
   ClassTimes& times = times_of(execution_class);
   const Seconds whole = times.of_samples / times.num_samples;
-  const Seconds calm_whole = whole * kStillCalm;
+  const Seconds search_again_below = whole * kSearchMargin;
   Sample* slowest = nullptr;
-  TimePoint calm_until = TimePoint::max();
+  TimePoint search_again_at = TimePoint::max();
   for (auto& [index, sample] : samples_) {
-    if (sample.hurried || class_of(sample) == execution_class) {
+    if (sample.was_taken_over || class_of(sample) == execution_class) {
       continue;
     }
     const Duration left = time_left(sample);
@@ -304,14 +306,16 @@ CoordinatorPolicy::Sample* CoordinatorPolicy::slowest_elsewhere(
     const int done = std::max(progress.accepted, 1);
     if (progress.total > done) {
       const Seconds until = std::min(
-          calm_whole * kWorthMoving * done / (progress.total - done), kFarOff);
-      calm_until =
-          std::min(calm_until,
+          search_again_below * kWorthMoving * done / (progress.total - done),
+          kFarOff);
+      search_again_at =
+          std::min(search_again_at,
                    sample.began + std::chrono::duration_cast<Duration>(until));
     }
   }
-  times.calm_whole = std::chrono::duration_cast<Duration>(calm_whole);
-  times.calm_until = calm_until;
+  times.search_again_below =
+      std::chrono::duration_cast<Duration>(search_again_below);
+  times.search_again_at = search_again_at;
   return slowest;
 }
 

@@ -1,5 +1,5 @@
-// The part of CoordinatorPolicy that knows where values are: who fetches them
-// from whom, and when they are freed.
+// The part of CoordinatorPolicy for values: which process holds a value, from
+// which process it is fetched, and when it is freed.
 
 #include <algorithm>
 #include <string>
@@ -12,8 +12,8 @@ namespace troupe::actors {
 using samplers::Slot;
 using samplers::Task;
 
-/// Whether the result has what its task makes. Other processes may say
-/// anything.
+/// Whether the result has all outputs of its task. Other processes are not
+/// trusted.
 bool CoordinatorPolicy::is_whole(const GrantResult& event,
                                  const SampleTask& work,
                                  const samplers::TaskResult& result) {
@@ -30,7 +30,7 @@ bool CoordinatorPolicy::is_whole(const GrantResult& event,
          std::ranges::all_of(work.task.outputs, is_held);
 }
 
-/// Also of a result that came too late: what the process holds is true all the
+/// Also for a result that came too late: the process holds its values all the
 /// same.
 void CoordinatorPolicy::note_values(const GrantResult& event) {
   const int process = at(event.worker).traits.process;
@@ -92,8 +92,8 @@ void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
   }
 }
 
-/// The task will run elsewhere than was said: tells those who wait for what it
-/// makes.
+/// The task goes to another worker: informs the workers whose tasks read its
+/// outputs.
 void CoordinatorPolicy::redirect_readers(const Sample& sample,
                                          const Task& made) {
   for (const auto& [number, worker] : sample.grants) {
@@ -130,7 +130,8 @@ void CoordinatorPolicy::free_slots(Sample& sample, std::span<const Slot> dead) {
   }
 }
 
-/// Nobody waits any more for what was granted of them.
+/// Takes back all grants of the sample. Every process that may hold values of
+/// it drops its runs up to `last_run`, or all of them without a number.
 void CoordinatorPolicy::drop_runs(Sample& sample,
                                   std::optional<std::uint32_t> last_run) {
   const bool all_answered = sample.grants.empty();
@@ -178,7 +179,7 @@ void CoordinatorPolicy::bring_home(Sample& sample) {
 void CoordinatorPolicy::handle(const ValuesFetched& event) {
   const auto found = samples_.find(event.sample_index);
   if (found == samples_.end() || found->second.run != event.run) {
-    return;  // it has begun anew meanwhile
+    return;  // it has restarted meanwhile
   }
   Sample& sample = found->second;
   if (event.is_rescue) {
@@ -192,7 +193,7 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
     end_sample(sample.index, SampleStatus::done, {});
   } else if (lacks_values(sample)) {
     ++recoveries_;
-    begin_again(sample);
+    restart_in_class(sample);
   } else {
     bring_home(sample);
   }

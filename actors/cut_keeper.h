@@ -23,7 +23,7 @@ class CutKeeper {
   explicit CutKeeper(std::shared_ptr<ValueStore> store);
 
   /// `then` is called once, from any thread, with the values that could not be
-  /// had; it must not throw. If there are some, nothing is kept.
+  /// fetched; it must not throw. If there are any, nothing is kept.
   void take(const TakeCut& take,
             std::function<void(std::vector<RemoteValue> gone)> then);
   /// Puts the values of a cut that was taken whole into the store, under the

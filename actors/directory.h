@@ -13,39 +13,39 @@ namespace troupe::actors {
 
 /// Where the values of a sample's run are: the coordinator holds no value, only
 /// this. A process is listed as a holder on its own word alone. Whoever
-/// was asked to make or to fetch a value *may* hold it: from then on it is told
-/// when the value is freed.
+/// was asked to make or to fetch a value *may* hold it: from then on it is
+/// notified when the value is freed.
 /// Thread: one; a value without I/O.
 class RunDirectory {
  public:
   /// The process is asked to fetch the value.
   void expect(samplers::Slot slot, int process);
-  /// It is asked to make the value, and nobody else any more.
+  /// The process is asked to make the value, and no other process any more.
   void expect_made(samplers::Slot slot, int process);
   /// The process says that it holds the value, in this memory. A value that was
-  /// freed stays so: the process has been told, or will be. `when`: rises.
+  /// freed stays so: the process was notified, or will be. `when`: rises.
   void add(samplers::Slot slot, int process, const Device& memory,
            std::uint64_t when = 0);
-  /// The process says that it does not hold it.
+  /// The process says that it does not hold the value.
   void remove(samplers::Slot slot, int process);
-  /// The sample begins anew: its next run has no value yet.
+  /// The sample restarts: its next run has no value yet.
   void clear() { copies_.clear(); }
-  /// The process has ended, and what it held is gone.
+  /// The process has ended, with all values that it held.
   void lose(int process);
-  /// One of its devices has failed, and what lay in its memory is gone.
+  /// A device of the process has failed, with all values in its memory.
   void lose(int process, const Device& memory);
 
-  /// Who holds the value: `near` if it does.
+  /// A holder of the value: `near`, if that process is one.
   [[nodiscard]] std::optional<int> holder(samplers::Slot slot, int near) const;
-  /// Who holds it besides this process.
+  /// A holder of the value besides this process.
   [[nodiscard]] std::optional<int> other_holder(samplers::Slot slot,
                                                 int besides) const;
-  /// Nobody else holds the value.
+  /// No other process holds the value.
   [[nodiscard]] bool is_only_at(samplers::Slot slot, int process) const;
-  /// When somebody first said that it holds the value; nothing: nobody holds
-  /// it.
+  /// When a process first said that it holds the value; nothing: no process
+  /// does.
   [[nodiscard]] std::optional<std::uint64_t> since(samplers::Slot slot) const;
-  /// Who was asked to make it.
+  /// The process that was asked to make the value.
   [[nodiscard]] std::optional<int> maker(samplers::Slot slot) const;
   /// Takes the value off the list; returns the processes that may hold it.
   [[nodiscard]] InlineVector<int, 4> free(samplers::Slot slot);

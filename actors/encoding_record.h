@@ -11,12 +11,13 @@
 #include "kernels/core/isa_level.h"
 #include "models/text/text_encoder.h"
 
-// Encoding prompts is a job of its own: the record of the sampling job names
-// conditions by their hashes, so they are there before it.
+// Encoding prompts is a job of its own. It ends before the sampling job begins,
+// because the sampling job's record names conditions by their hashes.
 
 namespace troupe::actors {
 
-/// A text encoder, so that another process can tell whether it has the same.
+/// The identity of a text encoder. A worker compares this record with its own
+/// encoder.
 struct EncoderRecord {
   std::string name;        ///< of its folder: "text_encoder"
   std::string class_name;  ///< "T5EncoderModel"
@@ -28,7 +29,8 @@ struct EncodingText {
   int encoder = 0;                ///< a place in EncodingRecord::encoders
   std::vector<std::int32_t> ids;  ///< all of them are attended to
   models::HiddenState wanted;
-  /// Who asks has it, encoded by EncodingRecord::execution_class.
+  /// The asking process has it already, encoded by
+  /// EncodingRecord::execution_class.
   bool is_kept = false;
 };
 
@@ -43,7 +45,7 @@ struct EncodingRecord {
   /// The kind of device that is to encode, if a process has one with room;
   /// unset: a GPU.
   std::optional<DeviceKind> device;
-  /// The class of who asks, whatever the weights.
+  /// The class of the asking process, without weights.
   std::string execution_class;
   std::vector<EncoderRecord> encoders;
   std::vector<EncodingText> texts;  ///< each once
@@ -58,11 +60,11 @@ struct EncodedTexts {
   std::vector<std::uint64_t> weights_xxh3;  ///< of each encoder; 0: not known
 };
 
-/// What another process made of them: of all that are not kept, and of those
-/// too if its class is not that of the record.
+/// Texts that another process encoded: all that are not kept, and the kept ones
+/// too if that process has another class than the record.
 struct EncodedElsewhere {
   EncodedTexts encoded;
-  /// Its class, whatever the weights; and that of all that it encoded.
+  /// The class of that process without weights, and with the encoders' weights.
   std::string execution_class;
   std::string encoder_class;
   DeviceKind device = DeviceKind::cpu;  ///< that encoded
@@ -70,7 +72,7 @@ struct EncodedElsewhere {
 };
 
 /// Errors: Errc::corrupt_file for a record that no process makes. Whether the
-/// encoders exist, and know the ids, is for whoever has them. Thread: any.
+/// encoders exist and know the ids is checked where they are. Thread: any.
 void check(const EncodingRecord& record);
 
 }  // namespace troupe::actors

@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-/// Events in the order of their virtual time. Those of one instant keep the
+/// Events in the order of their virtual time. Events with equal times keep the
 /// order in which they were added. Thread: one.
 template <typename Event>
 class EventQueue {
@@ -39,7 +39,7 @@ class EventQueue {
       look(events_[entry.place]);
     }
   }
-  /// Takes away what is to happen where `is_void` says so.
+  /// Removes the events for which `is_void` is true.
   template <typename IsVoid>
   void erase_if(const IsVoid& is_void) {
     std::erase_if(entries_, [&](const Entry& entry) {

@@ -18,7 +18,7 @@ struct WorkerFault {
   Failure cause;
 };
 
-/// What a worker is made of, but for its actor.
+/// The parts of a worker, beside its actor.
 struct FiringSpec {
   int worker = 0;
   std::uint32_t epoch = 0;
@@ -44,9 +44,9 @@ class Firing : public std::enable_shared_from_this<Firing> {
 
   /// Errors of the policy and the store go to `fail`.
   void on(WorkerEvent event) noexcept;
-  /// Nothing runs or is posted any more, but for the pass that runs. If that is
-  /// stopped, nobody gets an answer: it would end the job, and another worker
-  /// can do it. To be called before ctx is asked to stop and the executor goes.
+  /// No pass begins or is posted any more. If the running pass is stopped, it
+  /// is not answered: the answer would end the job, and another worker can do
+  /// the task. To be called before ctx is asked to stop and the executor goes.
   void close() noexcept;
 
  private:

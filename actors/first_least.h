@@ -54,7 +54,7 @@ class FirstLeast {
   [[nodiscard]] std::optional<std::size_t> first() const {
     return winners_[1] == kNobody ? std::nullopt : std::optional(winners_[1]);
   }
-  /// Of a place that has one.
+  /// The key of a place that has one.
   [[nodiscard]] const Key& key(std::size_t place) const {
     return *keys_[place];
   }

@@ -31,8 +31,8 @@ struct Failure {
 struct SampleTask {
   std::uint64_t sample_index = 0;
   samplers::Task task;
-  /// How often the sample has begun anew: tasks of different runs never share
-  /// a slot.
+  /// How often the sample has restarted: tasks of different runs never share a
+  /// slot.
   std::uint32_t run = 0;
   /// Of this grant of the task. A task that is granted again has another.
   std::uint64_t grant = 0;
@@ -47,14 +47,14 @@ struct RemoteValue {
   friend bool operator==(const RemoteValue&, const RemoteValue&) = default;
 };
 
-/// Values of a run that nobody reads any more.
+/// Values of a run that no task reads any more.
 struct FreedSlots {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
   samplers::Slots slots;
 };
 
-/// Tells a process to free these values. No grant to it carried them.
+/// Tells a process to free these values. No grant to the process carried them.
 struct FreeValues {
   int process = 0;
   std::vector<FreedSlots> frees;
@@ -68,8 +68,8 @@ struct DropRuns {
   /// No worker has a task of them any more: workers need not hear of it.
   bool all_answered = false;
 };
-/// Permission to compute tasks, each when its inputs are there. Only results
-/// with the same grant numbers and epoch count.
+/// Permission to compute tasks, each as soon as its inputs are in the worker's
+/// process. Only results with the same grant numbers and epoch count.
 struct Grant {
   int worker = 0;
   std::uint32_t epoch = 0;  ///< the worker's incarnation
@@ -79,13 +79,13 @@ struct Grant {
   std::vector<RemoteValue> remote_inputs = {};
   /// Inputs that the worker's own process will make.
   std::vector<ValueName> coming_inputs = {};
-  /// What its process is to free, whatever becomes of the tasks.
+  /// Slots that the worker's process frees, whatever becomes of the tasks.
   std::vector<FreedSlots> frees = {};
 };
 
-/// The worker is to give these grants back, but for those that it has begun.
-/// It says which in a GrantResult that is `returned`; of the others the results
-/// come. Asked twice, it gives back once.
+/// Asks the worker to return these grants, if their tasks have not begun. A
+/// GrantResult with `returned` names the grants that come back; the other
+/// grants end with results. A second recall of a grant changes nothing.
 struct Recall {
   int worker = 0;
   std::uint32_t epoch = 0;
@@ -129,12 +129,12 @@ struct ReadValue {
   friend bool operator==(const ReadValue&, const ReadValue&) = default;
 };
 
-/// A stretch of work, and the values at both ends of it: those of one that
-/// another has read are what a trace draws as arrows.
+/// A span, with the values that it made and read. A trace draws an arrow from
+/// the span that made a value to a span that read it.
 struct TracePass {
   TraceSpan span;
   std::vector<ValueName> made;
-  /// Only what was fetched for it from another process, or read out of another
+  /// Only values that were fetched from another process, or read out of another
   /// device's memory.
   std::vector<ReadValue> reads;
 };
@@ -152,16 +152,16 @@ struct GrantResult {
   std::uint32_t epoch = 0;
   std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
   std::optional<Failure> failure;             ///< then there are no results
-  /// Inputs that their holders did not have. Then nothing ran: there are no
-  /// results, and there is no failure.
+  /// Inputs that their holders did not have. Then no task ran: there are no
+  /// results, and no failure.
   std::vector<RemoteValue> gone;
-  /// The worker gives these back: it has not begun them, and will not. There
-  /// are no results.
+  /// The worker returns these grants without having begun them. There are no
+  /// results.
   bool returned = false;
   /// Values that the worker's process now holds: outputs, fetched inputs.
   std::vector<HeldValue> held;
-  /// With Errc::device_lost: the worker's own device works. The one that failed
-  /// is another, whose memory the grant had to read.
+  /// With Errc::device_lost: the worker's own device works. Another device
+  /// failed, whose memory the grant had to read.
   bool failed_elsewhere = false;
   std::vector<Preview> previews;
   std::vector<TrajectoryPoint> points;

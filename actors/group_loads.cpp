@@ -59,7 +59,7 @@ void GroupLoads::add_worker(int number, int execution_class,
   }
 }
 
-/// Those of workers that have gone, or new ones.
+/// Gives the workers the places of workers that have gone, or new places.
 void GroupLoads::take_places(std::size_t g, const std::vector<int>& takers) {
   Group& group = groups_[g];
   std::vector<int>& places = group.workers.workers;
@@ -114,7 +114,7 @@ void GroupLoads::came_up(int number) {
   }
 }
 
-void GroupLoads::leave(int number) {
+void GroupLoads::remove_worker(int number) {
   Worker& one = worker(number);
   std::vector<int>& spares = at(one.execution_class).spares;
   if (!one.group) {

@@ -37,12 +37,14 @@ class GroupLoads {
 
   /// The group has at most `capacity` samples. Classes are numbered from 0 on.
   void add_group(WorkerGroup group, samplers::InFlight capacity);
-  /// A worker that comes later takes an empty place, where the fewest are
-  /// empty. If there is none, it waits as a spare for others of its class to
-  /// form a whole group with. The first of a class is a group by itself.
+  /// A worker that comes later takes an empty place, in the group with the
+  /// fewest empty places. If no place is empty, the worker is a spare until the
+  /// spares of its class make a whole group. The first worker of a class is a
+  /// group by itself.
   void add_worker(int worker, int execution_class, samplers::InFlight capacity);
 
-  /// What a row takes on all of its workers, as it was known before they began.
+  /// Seconds that a row takes on all of the group's workers together, as
+  /// measured in earlier jobs.
   void set_row_seconds(std::size_t g, double row_seconds);
 
   [[nodiscard]] std::size_t size() const { return groups_.size(); }
@@ -63,7 +65,7 @@ class GroupLoads {
   [[nodiscard]] std::size_t load(std::size_t g) const {
     return groups_[g].samples.size();
   }
-  /// The most of them that it is to have.
+  /// The most samples that the group takes at a time.
   [[nodiscard]] std::size_t most(std::size_t g) const {
     return groups_[g].most[kind_of(class_of(g))];
   }
@@ -76,7 +78,7 @@ class GroupLoads {
   /// A full group is chosen only where no other can take a sample.
   void set_full(std::size_t g, bool is_full);
   [[nodiscard]] bool is_full(std::size_t g) const { return groups_[g].is_full; }
-  /// It has had no sample since it got its first worker.
+  /// Whether the group has had no sample since its first worker came.
   [[nodiscard]] bool is_new(std::size_t g) const { return groups_[g].is_new; }
 
   void add(std::size_t g, std::uint64_t sample_index);
@@ -85,17 +87,18 @@ class GroupLoads {
   void heard_of(int worker);
   /// An incarnation of it has begun.
   void came_up(int worker);
-  /// It has gone for good. A spare takes its place.
-  void leave(int worker);
-  /// Which capacity counts: see samplers::InFlight. At first that of long ones.
+  /// The worker has left the job. A spare takes its place.
+  void remove_worker(int worker);
+  /// Which capacity counts: see samplers::InFlight. At first the capacity of
+  /// long grants.
   void set_long_grants(int execution_class, bool is_long) {
     classes_[static_cast<std::size_t>(execution_class)].is_long = is_long;
   }
 
   /// The group of the class (any: −1) that is filled to the least share.
   [[nodiscard]] std::optional<std::size_t> best(int execution_class) const;
-  /// The groups of the class with the most samples, and with the least. None of
-  /// a class of which nobody has come yet.
+  /// The groups of the class with the most samples, and with the fewest.
+  /// Nothing for a class without groups.
   [[nodiscard]] std::optional<std::size_t> fullest(int execution_class) const;
   [[nodiscard]] std::optional<std::size_t> emptiest(int execution_class) const;
   /// The last sample of a group that has one.

@@ -13,8 +13,9 @@ namespace troupe::actors {
 /// writes them.
 [[nodiscard]] bool is_class_name(std::string_view name);
 
-/// The execution classes of a job that runs, by number: first those of its
-/// record, then those that processes bring. Numbers never change. Thread: any.
+/// The execution classes of a job that runs, by number: first the classes of
+/// its record, then new classes of processes that join. Numbers never change.
+/// Thread: any.
 class JobClasses {
  public:
   explicit JobClasses(std::vector<ClassRecord> own);

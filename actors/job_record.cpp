@@ -19,8 +19,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Feeds fields to a hash so that no two records look alike: each with its key,
-/// texts and lists with their length, numbers as their bits.
+/// Feeds fields to a hash so that no two records look alike: a field follows
+/// its key, a text or a list its length, and numbers are hashed as bits.
 class FieldHasher {
  public:
   explicit FieldHasher(Xxh3Stream& hash) : hash_(hash) {}

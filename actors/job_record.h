@@ -24,10 +24,10 @@ struct ModelRecord {
   std::string decoder_config;   ///< the same; empty: it works on pixels
   bool random_weights = false;  ///< made from a fixed seed
   std::uint64_t weights_xxh3 = 0;
-  /// The hash of each of its tensors, sorted, where the network is in parts:
-  /// who computes one of them need not read the others to know that it is the
-  /// right one. Empty: the whole is read. They follow from the weights, so the
-  /// job's hash leaves them out.
+  /// The hashes of the model's tensors, sorted, for a network in segments: a
+  /// worker checks its own segment by them and reads no other segment. Empty:
+  /// every worker reads the whole network. The hashes follow from the weights,
+  /// so the job's hash leaves them out.
   std::vector<std::uint64_t> tensors_xxh3;
 };
 
@@ -96,13 +96,14 @@ struct JobValues {
 /// travelled in.
 [[nodiscard]] std::uint64_t hash_of(const JobRecord& job);
 
-/// Checks a record of unknown origin: every number, and that its parts fit each
-/// other. What passes can be computed. Errors: Errc::corrupt_file with the
-/// field's name; Errc::unsupported for a model that Troupe does not have.
+/// Checks a record of unknown origin: the range of every number, and whether
+/// the fields agree with each other. A record that passes can be computed.
+/// Errors: Errc::corrupt_file with the field's name; Errc::unsupported for a
+/// model that Troupe does not have.
 void check(const JobRecord& job,
            models::DenoiserTable table = models::denoiser_table());
-/// The same for the values that a record names: each is there, has the hash
-/// that names it, and a shape that the model takes.
+/// Checks the values that a record names: every value is present, has the hash
+/// that the record gives, and has a shape that the model takes.
 void check(const JobRecord& job, const JobValues& values,
            models::DenoiserTable table = models::denoiser_table());
 

@@ -8,7 +8,7 @@
 #include "actors/coordinator_events.h"
 #include "actors/node_status.h"
 
-// What is told of a job while it runs, and what its clients may ask.
+// The status of a running job, and the questions of its clients.
 
 namespace troupe::actors {
 
@@ -39,7 +39,7 @@ struct AskStatus {};
 struct AskStop {};
 using ClientQuestion = std::variant<AskStatus, AskStop, CancelSample>;
 
-/// What was asked for is done; in words.
+/// The request was carried out; `what` says how, for people.
 struct Granted {
   std::string what;
 };

@@ -14,7 +14,7 @@ namespace troupe::actors {
 /// Cost: at most logarithmic in workers, `add` on average. Thread: one.
 class LiveWorkers {
  public:
-  /// What is known of a worker's speed, and what it has to do.
+  /// The measured speed of a worker, and its open tasks.
   struct Load {
     double row_seconds = 0;  ///< of num_rows rows; 0: nothing is known
     double num_rows = 0;
@@ -32,10 +32,11 @@ class LiveWorkers {
 
   /// The first of the class from `worker` on, and around; −1: nobody is alive.
   [[nodiscard]] int next(int execution_class, int worker) const;
-  /// By what rows took on each so far, and how long it has been at its pass. A
-  /// pass that takes longer than its rows did so far is taken to end now. One
-  /// of which nothing is known yet is as fast as all rows of the class, also
-  /// those of workers that have ended. −1: nobody is alive.
+  /// The worker that would finish one more row first, by the mean row time of
+  /// each worker and the age of its running pass. A pass that is older than its
+  /// rows took on average is taken to end now. A worker without a measured row
+  /// counts with the mean of its class, ended workers included. −1: no worker
+  /// of the class is alive.
   [[nodiscard]] int least_loaded(int execution_class, double now);
 
  private:

@@ -91,8 +91,8 @@ using WorkerActor =
                      caf::reacts_to<DropRuns>, caf::reacts_to<WorkerFault>,
                      caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
 
-/// Frees values of a process. The coordinator is told of it as the process
-/// with this number, or is asked by it whether it may join.
+/// Frees values of a process. It registers at the coordinator with the number
+/// of the process, or asks to join.
 using ProcessActor =
     caf::typed_actor<caf::reacts_to<FreeValues>, caf::reacts_to<DropRuns>,
                      caf::reacts_to<AdmitProcess>,

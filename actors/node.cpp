@@ -58,9 +58,9 @@ class NodeShell final : public NodeActor::base {
         },
         [this](const WorkerDown& down) {
           guarded([&] {
-            WorkerDown told = down;
-            told.worker += spec_.first_worker;
-            send(spec_.coordinator, std::move(told));
+            WorkerDown report = down;
+            report.worker += spec_.first_worker;
+            send(spec_.coordinator, std::move(report));
           });
         },
         [this](const FreeValues& free) {

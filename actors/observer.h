@@ -25,7 +25,7 @@ struct SampleReport {
   SampleStatus status = SampleStatus::unfinished;
   samplers::Progress progress = {};
   std::optional<Failure> failure = {};
-  /// Of the workers that computed all of it; see WorkerTraits.
+  /// The class of the workers that computed it; see WorkerTraits.
   int execution_class = 0;
 };
 

@@ -16,8 +16,8 @@ namespace troupe::actors {
 /// of cuts that keep skips at home.
 [[nodiscard]] int most_onion_parts(const models::DenoiserInfo& info);
 
-/// Whether no skip crosses a cut: each part takes all skips that it makes, and
-/// no others.
+/// Whether no skip crosses a cut: a part reads all its own skips, and no skips
+/// of other parts.
 [[nodiscard]] bool keep_skips_at_home(std::span<const models::SkipInfo> skips,
                                       std::span<const int> cuts);
 

@@ -32,7 +32,8 @@ void Packer::push(SampleTask task) {
 std::vector<SampleTask> Packer::next(int max_rows) {
   std::vector<SampleTask> group;
   if (!cheap_.empty()) {
-    // Those in front of the first that is to run alone, or that one.
+    // The cheap tasks in front of the first task that runs alone; if that task
+    // is in front, the task itself.
     const auto alone = std::ranges::find(cheap_, true, &SampleTask::alone);
     const auto end = alone == cheap_.begin() ? std::next(alone) : alone;
     std::move(cheap_.begin(), end, std::back_inserter(group));

@@ -13,10 +13,10 @@ namespace troupe::actors {
 /// Whether a task takes a worker for long: not a combine, a step or a sweep.
 [[nodiscard]] bool is_heavy(const samplers::Task& task);
 
-/// The tasks of a worker whose inputs are there. Joins those of one kind, of
-/// any samples, into groups that run as one forward pass: windows of different
-/// samples, begun and retired at different times. Sound because rows of a
-/// forward do not see each other, in values or in bits.
+/// The ready tasks of a worker. Joins tasks of one kind, of any samples, into
+/// groups that run as one forward pass: windows of different samples, begun and
+/// retired at different times. Sound because rows of a forward do not see each
+/// other, in values or in bits.
 ///
 /// Order: tasks without a forward (combine, step, sweep) first, since they make
 /// new evaluations ready; then the task that came first, filled up with tasks

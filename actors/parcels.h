@@ -9,7 +9,7 @@
 namespace troupe::actors {
 
 /// A slot's value as a parcel: every tensor on the host. The first name says
-/// what it is.
+/// which kind of value it is.
 ///   a tensor        tensor
 ///   a boundary      boundary, an empty mark; then its tensors by their names
 ///   a solver state  state, i64: order, then the calls of its history;
@@ -18,7 +18,8 @@ namespace troupe::actors {
 [[nodiscard]] Parcel pack(const samplers::SlotTable::Value& value,
                           HostReader& reader);
 
-/// The value of a parcel; shares its tensors. Nothing if it is no such parcel.
+/// The value of a parcel; shares its tensors. Nothing for a parcel of another
+/// form.
 [[nodiscard]] std::optional<samplers::SlotTable::Value> unpack(
     const Parcel& parcel);
 

@@ -55,8 +55,9 @@ void PictureWriter::post(PictureJob job) {
   wake_one();
 }
 
-/// For the next thing to do. Who takes it wakes another for the one after: all
-/// at once would only get into each other's way, and into that of computing.
+/// Wakes one thread for the next step of a picture. The thread that takes the
+/// step wakes another thread for the step after: if all woke at once, they
+/// would slow each other and the workers.
 void PictureWriter::wake_one() {
   if (!can_commit() && !can_begin()) {
     return;
@@ -68,7 +69,7 @@ void PictureWriter::wake_one() {
   }
 }
 
-/// One more thread, if all have something to do.
+/// Starts one more thread, because all are at work.
 void PictureWriter::call_for_help() {
   if (stop_ || threads_.size() >= options_.threads) {
     return;

@@ -34,9 +34,10 @@ struct PictureJob {
 };
 
 /// Writes pictures on threads of its own, so that computing never waits for a
-/// disk. Pictures are encoded and synced side by side. They get their names in
-/// the order of posting, and those that are ready together share one sync of
-/// their folder. After the first error, in that order, the rest is dropped.
+/// disk. Pictures are encoded and synced side by side. Pictures get their names
+/// in the order of posting. Pictures that are ready at the same time share one
+/// sync of the folder. After the first error, in that order, the rest is
+/// dropped.
 ///
 ///   waiting ──▶ encoded ──▶ put ──▶ synced ──▶ published ──▶ landed
 ///            (side by side)            (in order, as a group)
@@ -54,7 +55,7 @@ class PictureWriter {
     std::size_t threads = 16;     ///< they wait for the disk, mostly
     int encoders = 0;             ///< of them at once; 0: four, if cores allow
   };
-  /// Threads are started when there is something for them to do. Errors:
+  /// Starts one thread; more are started when pictures wait. Errors:
   /// Errc::invalid_argument if the system refuses the first. `disk` outlives
   /// the writer.
   explicit PictureWriter(Options options, Disk& disk = system_disk());

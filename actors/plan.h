@@ -21,7 +21,7 @@ namespace troupe::actors {
                                           int num_segments,
                                           std::span<const double> speeds = {});
 
-/// Whether there is none, or a positive number for each segment.
+/// Whether `speeds` is empty, or has a positive number for each segment.
 [[nodiscard]] bool are_speeds_of(std::span<const double> speeds,
                                  int num_segments);
 

@@ -3,7 +3,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Of an entry beside its tensors, so that many small ones count too.
+/// Bytes that an entry counts beside its tensors, so that many small conditions
+/// count too.
 constexpr std::size_t kEntryBytes = 512;
 
 }  // namespace

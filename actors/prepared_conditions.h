@@ -15,7 +15,7 @@ namespace troupe::actors {
 /// Conditions made ready for one network on one device, by content, each once.
 /// A worker waits for another's preparation only if both want the same one.
 /// When all together take more than `most_bytes`, the least recently used are
-/// let go. A pass that still uses one keeps it alive. Thread: any.
+/// let go. A pass keeps the conditions alive that it uses. Thread: any.
 class PreparedConditions {
  public:
   /// Keeps a reference.

@@ -6,8 +6,8 @@
 
 #include "kernels/core/device.h"
 
-// What a process says of itself when it joins a job. People see it, and what
-// placed work by it would find it; no byte depends on it.
+// Memory and devices of a process, as it states them when it joins a job.
+// People see them in `nodes`; no byte of a result depends on them.
 
 namespace troupe::actors {
 

@@ -24,7 +24,8 @@ struct ProcessFigures {
   int losses = 0;  ///< incarnations of workers that were lost
   ProcessMeans means;
 
-  /// The part of their time in which they worked; 0: not known yet.
+  /// Busy time as a part of the time that the workers were present; 0: not
+  /// known yet.
   [[nodiscard]] double busy_share() const;
 
   friend bool operator==(const ProcessFigures&,

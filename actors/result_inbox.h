@@ -9,7 +9,7 @@
 namespace troupe::actors {
 
 /// Results on their way to the coordinator of the same process. Workers append
-/// to it, and the coordinator takes all that are there in one go.
+/// results, and the coordinator takes all waiting results in one go.
 /// Thread: any.
 class ResultInbox {
  public:
@@ -19,8 +19,8 @@ class ResultInbox {
     results_.push_back(std::move(result));
     return results_.size() == 1;
   }
-  /// Those of one worker in their order. `results` is left without elements
-  /// first: its memory is used for those that come next.
+  /// Replaces `results` by the waiting ones, the results of one worker in their
+  /// order. The memory of the old vector serves the next results.
   void take(std::vector<GrantResult>& results) {
     results.clear();
     const std::lock_guard lock(mutex_);

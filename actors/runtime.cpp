@@ -49,7 +49,7 @@ std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
   return stores;
 }
 
-/// One per process, without what the company gives them.
+/// One NodeSpec per process, without the fields that the company fills in.
 std::vector<NodeSpec> cut_into_nodes(const std::vector<WorkerPlace>& workers) {
   std::vector<NodeSpec> nodes(1);
   nodes.back().workers.clear();

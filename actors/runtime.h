@@ -16,8 +16,8 @@
 
 namespace troupe::actors {
 
-/// A run of a job in this process: samples [begin, end) of it, by global index,
-/// who computes them, and who watches.
+/// A run of a job in this process: the samples [begin, end) by global index,
+/// the workers and the observers.
 struct JobSpec {
   JobParts parts = {};
 
@@ -80,8 +80,8 @@ struct JobResult {
 [[nodiscard]] WorkerTraits traits_of(const WorkerPlace& place,
                                      const samplers::MethodOptions& method);
 
-/// What a coordinator of the job is told. Errors: Errc::invalid_argument for an
-/// empty range.
+/// The options of a coordinator of the job. Errors: Errc::invalid_argument for
+/// an empty range.
 [[nodiscard]] CoordinatorOptions coordinator_options(const JobSpec& spec);
 
 /// Runs a job with a company of actors in this process, and returns when it is

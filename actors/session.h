@@ -40,20 +40,22 @@
 
 namespace troupe::actors {
 
-/// Who wants to compute for a job.
+/// A process that wants to compute for a job.
 struct Applicant {
   std::string version;  ///< of its Troupe
   std::string name;     ///< for people: host and process
-  /// Where others may ask it for values; empty: nowhere. The coordinator puts
-  /// the host that it sees in the place of "0.0.0.0", "*" and "[::]".
+  /// Where other processes may ask it for values; empty: nowhere. The
+  /// coordinator puts the host that it sees in the place of "0.0.0.0", "*" and
+  /// "[::]".
   std::vector<std::string> endpoints;
 };
 
-/// By what two processes of a job know each other. Each has its own two, and
-/// the coordinator tells the others of them.
+/// The tokens by which processes of a job recognise each other. Every process
+/// has two tokens of its own, which the coordinator sends to the other
+/// processes.
 struct PeerTokens {
-  std::string knock;   ///< who dials the process says it
-  std::string answer;  ///< the process says it to who has knocked
+  std::string request;  ///< the dialling process sends it
+  std::string answer;   ///< the process answers a request with it
 };
 
 struct Welcome {
@@ -63,7 +65,7 @@ struct Welcome {
   PeerTokens tokens;     ///< the newcomer's
 };
 
-/// The job. Who takes it asks for the values that the record names.
+/// The job. A process that takes it asks for the values that the record names.
 struct Offer {
   JobRecord job;
   bool previews = false;    ///< results show previews
@@ -92,25 +94,25 @@ struct PeerAddress {
   int process = 0;
   std::vector<std::string> endpoints;
   PeerTokens tokens;  ///< its own
-  /// It gives what it has of the model's files (remote/model_files.h).
+  /// Whether the process serves files of the model (remote/model_files.h).
   bool gives_model = false;
 };
 
-/// What a process says when it dials another one of its job, and what that says
-/// when it lets it in.
+/// The greeting between two workers' processes of a job: of the process that
+/// dials, and the answer to it.
 struct PeerGreeting {
   int process = 0;  ///< its own number
   std::string token;
 };
 
-/// What links have brought to a process and taken from it since it joined, as
-/// it counts itself: bytes of tensors.
+/// Bytes of tensors that links have carried to and from a process since it
+/// joined, as the process counts them.
 struct ProcessReport {
   int process = 0;
   std::uint64_t bytes_fetched = 0;
   std::uint64_t bytes_given = 0;
-  /// It gives what it has of the model's files to others of the job. That may
-  /// begin before it has joined, and end.
+  /// Whether the process serves files of the model to other processes. Serving
+  /// may begin before the process has joined, and may end.
   bool gives_model = false;
 };
 
@@ -157,7 +159,7 @@ struct EncodingRefused {
   Failure cause;
 };
 
-/// The prompts are encoded: the job will be offered to who dials again.
+/// The prompts are encoded: a process that dials again is offered the job.
 struct NextJob {};
 
 }  // namespace troupe::actors

@@ -12,9 +12,10 @@
 #include "actors/worker_place.h"
 #include "kernels/core/executor.h"
 
-// The actors: what each is spawned with, and how errors end them. An actor's
-// behaviour stands in the file of its name; what coordinator, worker and
-// supervisor decide stands in the policies of their names.
+// The actors: the specification that each actor is spawned with, and how errors
+// end an actor. An actor's behaviour stands in the file of its name; what
+// coordinator, worker and supervisor decide stands in the policies of their
+// names.
 
 namespace troupe::actors {
 
@@ -91,7 +92,8 @@ struct SupervisorSpec {
   int num_children = 1;
   RestartOptions restart;
   std::shared_ptr<const Clock> clock;
-  /// Makes an incarnation of a worker; may throw, which counts as its end.
+  /// Makes an incarnation of a worker. An exception counts as the end of the
+  /// incarnation.
   std::function<WorkerActor(int worker, std::uint32_t epoch)> start;
   NodeActor node;  ///< hears who is up and who is down
 };
@@ -112,8 +114,8 @@ struct ObserversSpec {
   std::function<void(JobHistory)> on_end;
 };
 
-/// The observers' shell: passes on what the coordinator tells, in order. One
-/// that throws ends the job.
+/// The observers' shell: passes on the coordinator's reports, in order. An
+/// observer that throws ends the job.
 [[nodiscard]] ObserverActor spawn_observers(caf::actor_system& system,
                                             ObserversSpec spec);
 
@@ -123,7 +125,7 @@ struct Company {
   CoordinatorActor coordinator;
   std::vector<NodeActor> nodes;
 
-  /// Ends them and lets go of them.
+  /// Ends the actors and drops their handles.
   void dismiss();
 };
 /// What stands between the coordinator and its processes: nothing, or
@@ -139,9 +141,10 @@ struct Detours {
   std::function<void()> end;
 };
 
-/// Spawns them and names them to each other. If one of them ends before the
-/// job, the job ends too. A node of another process than the coordinator's is
-/// the exception: it only leaves. `observers.on_end` is called once, always.
+/// Spawns the actors of a company and introduces them to each other. If one of
+/// them ends before the job, the job ends too. The node of another process is
+/// the exception: that process only leaves the job. `observers.on_end` is
+/// called once, always.
 /// Errors: those of spawn_coordinator.
 [[nodiscard]] Company spawn_company(caf::actor_system& system,
                                     ObserversSpec observers,
@@ -162,8 +165,8 @@ struct Detours {
 [[nodiscard]] Failure cause_of(const caf::error& reason,
                                const caf::actor_system& system);
 
-/// Runs a handler's body. What it throws is told to `last_words` and ends the
-/// actor with the error as its reason, so that whoever monitors it learns the
+/// Runs a handler's body. An exception is passed to `last_words` and ends the
+/// actor. The error becomes the exit reason, so monitors of the actor learn the
 /// cause.
 template <typename Self, std::invocable Body, std::invocable<Failure> Words>
 void guard(Self* self, const Body& body, const Words& last_words) {

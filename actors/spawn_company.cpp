@@ -25,9 +25,9 @@ void at_end_of(const Actor& actor, const std::string& name, Then then) {
 Company spawn_company(caf::actor_system& system, ObserversSpec observers,
                       CoordinatorSpec coordinator, std::vector<NodeSpec> nodes,
                       const Detours& detours) {
-  const auto on_end = [told = std::make_shared<std::atomic<bool>>(false),
+  const auto on_end = [is_reported = std::make_shared<std::atomic<bool>>(false),
                        tell = std::move(observers.on_end)](JobHistory record) {
-    if (!told->exchange(true)) {
+    if (!is_reported->exchange(true)) {
       tell(std::move(record));
     }
   };

@@ -4,8 +4,8 @@
 
 namespace troupe::actors {
 
-/// Threads of an actor system and of who joins others: two that schedule, one
-/// for time, one that prints, one that joins.
+/// Threads of an actor system (two schedulers, the timer, the printer), and the
+/// thread on which other threads are joined.
 inline constexpr int kSystemThreads = 5;
 
 /// The actor system of a process.

@@ -59,11 +59,12 @@ class ValueRoom {
 
   /// One more sample fits.
   [[nodiscard]] bool fits(ValueMemory memory) const;
-  /// One fits if there are no others.
+  /// A sample fits if the memory holds no other.
   [[nodiscard]] bool could_fit(ValueMemory memory) const;
-  /// More is taken than there is.
+  /// More room is taken than there is.
   [[nodiscard]] bool is_over(ValueMemory memory) const;
-  /// May take more than there is: then nothing fits until that is given back.
+  /// May take more room than there is: then no sample fits until room is given
+  /// back.
   void take(ValueMemory memory);
   void give_back(ValueMemory memory);
 

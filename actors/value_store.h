@@ -19,8 +19,8 @@
 
 namespace troupe::actors {
 
-/// The values of a job that one process holds: what its workers made, and what
-/// was fetched for them. Values stay on the device of the worker that made
+/// The values of a job that one process holds: outputs of its workers, and
+/// inputs that were fetched. Values stay on the device of the worker that made
 /// them, but for latents at the end of the run; fetched ones are on the host.
 /// The initial state of a sample is made here when somebody first reads it:
 /// noise is a pure function, so every process makes the same. Thread: any.
@@ -36,8 +36,8 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   [[nodiscard]] std::shared_ptr<samplers::SlotTable> open(
       std::uint64_t sample_index, std::uint32_t run = 0);
   void free(const FreedSlots& freed);
-  /// Forgets the runs of a sample up to this one. Work that still runs on them
-  /// keeps its table alive.
+  /// Forgets the runs of a sample up to this one. A pass that still uses such a
+  /// run keeps the table of the run alive.
   void close(std::uint64_t sample_index, std::uint32_t run);
   /// Forgets the sample for good.
   void close(std::uint64_t sample_index);
@@ -46,17 +46,17 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   /// called once, perhaps before `await` returns, with whether it is here; if
   /// not, it was freed, or its run is over. It must not throw.
   void await(const ValueName& name, std::function<void(bool is_here)> then);
-  /// Asks another process for a value, unless it is here. `then`: as above; if
-  /// it is not here, its holder had it not.
+  /// Asks another process for a value, unless it is here. `then`: as above;
+  /// false also means that the holder did not have the value.
   void fetch(const RemoteValue& value, std::function<void(bool is_here)> then);
   /// Asks for several. `then` is called once, when every question is answered,
   /// with those that are not here.
   void fetch(std::span<const RemoteValue> values,
              std::function<void(std::vector<RemoteValue> gone)> then);
-  /// Another process asks: it gets a copy on the host, when the value is here.
-  /// Nothing if it was freed, its run is over, or it cannot be read.
+  /// Answers another process with a copy on the host, when the value is here.
+  /// Nothing if the value was freed, its run is over, or it cannot be read.
   void give(const ValueName& name, ValueChannel::Taker taker);
-  /// Its process has ended, and all values with it: whoever waits for one gets
+  /// The process has ended, with all its values: every waiting question gets
   /// none.
   void give_up();
 
@@ -88,8 +88,8 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   bool is_given_up_ = false;
   /// By sample: its newest run.
   std::map<std::uint64_t, Entry> entries_;
-  /// Closed samples as ranges, begin to end: they close nearly in order, so
-  /// there are few of them however long the job is.
+  /// Closed samples as ranges, begin to end. Samples close nearly in order, so
+  /// there are few ranges however long the job is.
   std::map<std::uint64_t, std::uint64_t> closed_;
 };
 

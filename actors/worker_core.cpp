@@ -96,7 +96,7 @@ bool is_made_by(const std::vector<BoundTask>& tasks,
   });
 }
 
-/// Whether a device still answers. A lost one says so again.
+/// Whether a device still answers. A lost device fails again.
 bool is_well(ExecContext& ctx) noexcept {
   try {
     ctx.synchronize();
@@ -135,8 +135,8 @@ std::vector<const Tensor*> tensors_of(const samplers::SlotTable::Value& value) {
   return tensors;
 }
 
-/// Where a value lies: one of its tensors is there, and the others may be on
-/// the host.
+/// The memory of a value: the device of its first tensor that is not on the
+/// host, or else the host.
 Device memory_of(const samplers::SlotTable::Value& value) {
   const std::vector<const Tensor*> tensors = tensors_of(value);
   const auto far = std::ranges::find_if(tensors, [](const Tensor* tensor) {
@@ -260,7 +260,8 @@ void Execution::note_end() noexcept {
   result_.span.duration = job_.clock->now() - result_.span.start;
 }
 
-/// What a task reads that was fetched for it, or that another device made.
+/// Notes the inputs of a task that were fetched from another process, or that
+/// another device made.
 void Execution::note_reads(const Grant& grant, const SampleTask& work,
                            const samplers::SlotTable& slots) {
   for (const samplers::Slot slot : work.task.inputs) {
@@ -302,8 +303,8 @@ void Execution::fail() noexcept {
   result_.previews.clear();
   result_.points.clear();
   result_.failure = current_failure();
-  // An error that names this device is its own, however well it is: its part
-  // of the model may be gone.
+  // An error that names this device counts as its failure, even if the device
+  // still answers: its part of the model may be gone.
   result_.failed_elsewhere =
       result_.failure->code == Errc::device_lost &&
       result_.failure->place != to_string(ctx_.device()) && is_well(ctx_);

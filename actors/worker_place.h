@@ -27,7 +27,7 @@ struct WorkerPlace {
   double row_seconds = 0;  ///< see WorkerTraits
 };
 
-/// The threads of the host that they compute on.
+/// The threads of the host that these workers compute on.
 [[nodiscard]] inline int num_threads(const std::vector<WorkerPlace>& workers) {
   int threads = 0;
   for (const WorkerPlace& place : workers) {

@@ -227,8 +227,8 @@ std::vector<WorkerCommand> WorkerPolicy::handle(DropRuns& drop) {
   return {};
 }
 
-/// Steps and sweeps that wait only for what the pass makes run in it, behind
-/// the tasks that make it: a Picard round is swept at once where all of its
+/// Steps and sweeps that wait only for outputs of the pass run in the same
+/// pass, behind their makers: a Picard round is swept at once where all of its
 /// evaluations are there.
 void WorkerPolicy::join_readers(std::vector<SampleTask>& pass) {
   if (is_heavy(pass.front().task) || pass.front().alone) {

@@ -34,15 +34,17 @@ using WorkerEvent = std::variant<Grant, Recall, InputHere, InputGone, DropRuns,
                                  WorkDone, StopWork, BeatAsked>;
 
 // Commands: a result and a beat are to be sent.
-/// Its process is to free these.
+/// The process frees these values.
 struct FreeOwn {
   std::vector<FreedSlots> frees;
 };
-/// Its process is to fetch these, and to say of each that it is here or gone.
+/// The process fetches these values, and answers for each with InputHere or
+/// InputGone.
 struct FetchInputs {
   std::vector<RemoteValue> values;
 };
-/// Others of its process will make these: it is to say when they are here.
+/// Other workers of the process make these values: the process says InputHere
+/// when a value is made.
 struct AwaitInputs {
   std::vector<ValueName> names;
 };
@@ -51,10 +53,9 @@ struct InterruptWork {};
 using WorkerCommand = std::variant<FreeOwn, FetchInputs, AwaitInputs,
                                    GrantResult, InterruptWork, WorkerBeat>;
 
-/// Decides what a worker does with what it is granted. A task fires when its
-/// inputs are in the worker's process, or will be made by the same pass:
-/// whoever runs passes asks for the next. A task that waits for inputs holds up
-/// no other.
+/// Decides what a worker does with its grants. A task fires when its inputs are
+/// in the worker's process, or will be made by the same pass: whoever runs
+/// passes asks for the next. A task that waits for inputs holds up no other.
 ///
 ///   Grant ──▶ waiting ──all inputs here──▶ ready ──next()──▶ running ──▶
 ///   result
@@ -75,8 +76,8 @@ class WorkerPolicy {
   [[nodiscard]] bool has_next() const noexcept {
     return !stopped_ && num_running_ < max_passes_ && !ready_.empty();
   }
-  /// The tasks of the next pass; it has begun. Its remote inputs are those that
-  /// were fetched for it.
+  /// The tasks of the next pass; it has begun. `remote_inputs` of the pass are
+  /// the inputs that were fetched.
   [[nodiscard]] std::optional<Grant> next();
 
   /// It holds grants, and all of them wait for inputs.

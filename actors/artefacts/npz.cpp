@@ -131,8 +131,8 @@ std::optional<Shape> parse_shape(std::string_view text) {
   }
 }
 
-/// The quoted name at the front of `text`: "<f4"; empty where there is none,
-/// as for records.
+/// The quoted name at the front of `text`: "<f4"; empty if no quoted name
+/// stands there, as for records.
 std::string element_type(std::string_view text) {
   if (!text.starts_with('\'')) {
     return {};

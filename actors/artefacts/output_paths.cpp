@@ -18,8 +18,8 @@ namespace troupe::actors {
 
 namespace fs = std::filesystem;
 
-/// A folder that is held open. Another folder that takes its name later is not
-/// mistaken for it. A new folder is removed with this object if it is empty
+/// A folder that is held open, so a later folder of the same name is recognised
+/// as a different one. A new folder is removed with this object if it is empty
 /// and still in its place: a run without output leaves nothing. Thread: any.
 class WatchedFolder {
  public:

@@ -34,14 +34,15 @@ class OutputPaths {
   /// The folder all files go to; created by `prepare`.
   [[nodiscard]] std::filesystem::path folder() const;
   /// Makes the folder (its parent must exist), tries to write there and keeps
-  /// it open; `num_there` images of this run are in it already. A folder that
-  /// it made and that stayed empty goes with this object.
+  /// it open; `num_there` images of this run are in it already. A new folder
+  /// that stays empty is removed with this object.
   /// Errors: Errc::invalid_argument if a file is there, not a folder; Errc::io;
   /// Errc::no_space.
   void prepare(std::size_t num_there = 0);
-  /// Writes a file under `path(index)`, whole or not at all; false for one that
-  /// is there and must not be replaced. Another run may have removed the folder
-  /// because it wrote nothing there: before the first image it is made again.
+  /// Writes a file under `path(index)`, whole or not at all. False: the path
+  /// has a file that must not be replaced. Another run may have removed the
+  /// folder because it wrote nothing there: before the first image it is made
+  /// again.
   /// Errors: those of check_folder, AtomicFile, its `sync` and `try_publish`.
   [[nodiscard]] bool write(std::uint64_t index,
                            std::span<const std::byte> bytes,

@@ -33,8 +33,8 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The chunk at byte `begin`. What is wrong with it goes to `fault`, which
-/// stays empty for a chunk that is whole.
+/// The chunk at byte `begin`. Writes its fault to `fault`, which stays empty
+/// for a whole chunk.
 PngChunk chunk_at(std::span<const std::byte> bytes, std::size_t begin,
                   std::string& fault) {
   constexpr std::size_t kHead = 8;  // length and name

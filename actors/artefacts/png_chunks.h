@@ -30,8 +30,8 @@ struct PngChunk {
 /// The chunks of a PNG, in order, as far as they lie in its bytes.
 struct PngChunks {
   std::vector<PngChunk> whole;
-  /// What is wrong behind them; empty: the last one is the end, and there are
-  /// pixels before it.
+  /// The fault behind the last whole chunk; empty: the file has pixels and ends
+  /// with its end chunk.
   std::string fault;
 };
 
@@ -43,7 +43,7 @@ struct PngChunks {
 /// content and no checksum. `bytes` must outlive the result.
 [[nodiscard]] PngChunks png_chunks(std::span<const std::byte> bytes);
 
-/// What a PNG file says of itself, and whether it is whole.
+/// The recipe and the kind of a PNG file, and whether it is whole.
 struct CheckedPng {
   std::string recipe;  ///< empty: none was found ahead of any damage
   PictureKind kind = PictureKind::image;

@@ -95,7 +95,7 @@ struct RunSummary {
   double compute_seconds = 0;
   double images_per_second = 0;
   std::uint64_t peak_memory_bytes = 0;
-  /// Tensor bytes sent to other processes. A run in one process sends none:
+  /// Tensor bytes sent to other processes. A run in one process sends no bytes:
   /// its workers hand tensors over by handle.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;  ///< the same, from them
@@ -133,8 +133,8 @@ struct RunSummary {
 /// "troupe: [place] message. hint", on one line whatever the parts hold.
 [[nodiscard]] std::string one_line(const Error& error);
 
-/// Prints `line` and a line's end. Unlike fmt::print it does not throw where
-/// nobody listens any more: what was computed is not lost for that.
+/// Prints `line` and a line's end. Unlike fmt::print it does not throw if the
+/// reader has gone: the run goes on.
 void say(std::FILE* to, const std::string& line);
 
 /// JSON on one line; bytes that are not UTF-8, such as a path may hold, are

@@ -200,7 +200,8 @@ double TraceLog::most_bytes(double tasks) {
     return std::min(tasks, static_cast<double>(most));
   };
   constexpr TraceLimits kMost;
-  // A text that grows may hold twice what is in it; to sort takes two copies.
+  // A growing text may have allocated twice its length; sorting takes two
+  // copies.
   return at_most(kMost.spans) * (sizeof(TraceSpan) +
                                  2.0 * static_cast<double>(trace_bytes(1, 0))) +
          at_most(kMost.made) * 3 * sizeof(Made) +

@@ -14,7 +14,8 @@
 
 namespace troupe::actors {
 
-/// A value that another process or device read than the one that made it.
+/// A value that moved to another process or device: from the span that made the
+/// value to a span that read it.
 struct TraceArrow {
   const TraceSpan* from = nullptr;  ///< made it
   const TraceSpan* to = nullptr;    ///< read it
@@ -51,8 +52,8 @@ class TraceLog {
   /// By their readers. Of a value that was made twice, because a worker was
   /// lost, the newest that had been made when it was read. Valid until `add`.
   [[nodiscard]] std::vector<TraceArrow> arrows() const;
-  /// What a log and its text take, at most, after so many tasks of which each
-  /// makes a value that moves.
+  /// The most bytes that a log and its text take after so many tasks, if each
+  /// task makes a value that moves.
   [[nodiscard]] static double most_bytes(double tasks);
 
  private:

@@ -69,9 +69,9 @@ class ArtefactObserver final : public Observer {
     return left_out_;
   }
 
-  /// Samples that are done, by index; once finished, those whose image could
-  /// not be written are "failed", and those whose image another run of this job
-  /// had put there meanwhile are "skipped".
+  /// Samples that are done, by index. After `finish` a sample is "failed" if
+  /// its image could not be written, and "skipped" if another run of this job
+  /// had written the image meanwhile.
   [[nodiscard]] const std::map<std::uint64_t, ImageSummary>& images()
       const noexcept {
     return images_;

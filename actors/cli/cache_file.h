@@ -22,7 +22,8 @@ void make_cache_folder(const std::filesystem::path& folder);
 /// Errc::no_space. Thread: one.
 class CacheFile {
  public:
-  /// For reading and writing; it is made if it is not there. Follows no link.
+  /// Opens the file for reading and writing, and creates it if needed. Follows
+  /// no link.
   explicit CacheFile(const std::filesystem::path& path);
   ~CacheFile();
   CacheFile(const CacheFile&) = delete;

@@ -5,7 +5,7 @@
 
 #include "actors/cli/dial_job.h"
 #include "actors/cli/verbs.h"
-#include "actors/remote/client_desk.h"
+#include "actors/remote/client_service.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

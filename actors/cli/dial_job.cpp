@@ -7,7 +7,7 @@
 namespace troupe::actors {
 namespace {
 
-/// So that the exit comes within 5 s where nobody listens.
+/// Short enough that the program exits within 5 s if no job listens.
 constexpr auto kDialTime = std::chrono::seconds(3);
 
 }  // namespace

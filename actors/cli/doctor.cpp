@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, config::Plan>> default_plans() {
           {"many images", plan(static_cast<std::uint64_t>(cores) * 2)}};
 }
 
-/// What to install so that GPUs are seen; empty when one is.
+/// The packages to install so that GPUs are found; empty when a GPU is found.
 std::vector<std::string> cuda_advice(
     const kernels::CudaDevices& cuda,
     const std::vector<LibraryVersion>& libraries) {

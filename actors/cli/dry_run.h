@@ -17,7 +17,8 @@ namespace troupe::actors {
 
 /// --print-job: reads the weights for their hash and prints the record as JSON:
 /// indented for people; with --json on one line, behind the keys of every verb.
-/// Numbers read back to the same bits; those that are not finite are texts.
+/// Numbers read back to the same bits; numbers that are not finite are written
+/// as texts.
 /// Errors: those of reading the weights; Errc::another_class.
 [[nodiscard]] int print_job(Invocation& invocation, const JobRequest& request,
                             const RequiredClass& required);

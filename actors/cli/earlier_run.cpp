@@ -52,7 +52,7 @@ std::string difference(const config::Recipe& there,
   const json b = job_of(here);
   json all = a;
   all.update(b);
-  // What both say says more than what only one says.
+  // A difference in a key of both recipes tells more than a missing key.
   for (const bool by_both : {true, false}) {
     for (const auto& [key, value] : all.items()) {
       const bool is_by_both = a.contains(key) && b.contains(key);
@@ -99,7 +99,7 @@ std::string hindrance(const config::Config& config, const JobRequest& request,
                       const config::Recipe& there, std::uint64_t index) {
   const config::Recipe here = request.recipe_of(index);
   std::string what = difference(with_defaults(there, here, request), here);
-  // Bits that are freer than asked for would weaken what this run promises.
+  // An image with --bits free or TF32 would weaken the promise of this run.
   if (what.empty() && there.bits == config::BitsMode::free &&
       config.bits == config::BitsMode::invariant) {
     what = "bits are free there and invariant here";

@@ -8,11 +8,11 @@
 
 namespace troupe::actors {
 
-/// What an earlier run of the same command left, for --exists skip. A sample
-/// is skipped when all that is asked of it is there: its image, and its rows
-/// in the files of --save, which are found by the hash of the final latents
-/// that the image's recipe names. Fills `outputs.skipped` and the earlier rows;
-/// adds what the user should know to `request.notes`.
+/// What an earlier run of the same command left, for --exists skip. A sample is
+/// skipped when all its outputs exist: the image, and the rows in the files of
+/// --save. Rows are found by the hash of the final latents, which the image's
+/// recipe names. Fills `outputs.skipped` and the earlier rows; adds what the
+/// user should know to `request.notes`.
 ///
 /// A damaged image of this job is not skipped but made anew.
 ///
@@ -22,7 +22,7 @@ namespace troupe::actors {
 void find_earlier(const config::Config& config, JobRequest& request,
                   RunOutputs& outputs, const StopFlag& stop);
 
-/// An image of this job that is there.
+/// An image of this job that was found.
 struct FoundImage {
   EarlierImage image;
   std::string dtype;
@@ -44,7 +44,7 @@ struct FoundImage {
 /// weights than these.
 void check_weights(const EarlierImage& image, const std::string& path,
                    const std::string& weights_xxh3);
-/// The same for all that are skipped or made anew.
+/// The same for all images that are skipped or made again.
 void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3);
 
 /// The execution classes of the images that were there.

@@ -7,8 +7,8 @@
 
 namespace troupe::actors {
 
-/// How fast the workers of a job were in earlier ones (--cache). It decides who
-/// does what, never a byte. Thread: any, but for `keep`.
+/// How fast the workers of a job were in earlier jobs (--cache). Tasks are
+/// placed by it; it changes no byte. Thread: any, but for `keep`.
 class EarlierSpeeds {
  public:
   /// Keeps a reference to `runner`. Knows nothing without --cache, and nothing
@@ -17,14 +17,14 @@ class EarlierSpeeds {
   EarlierSpeeds(const config::Config& config, const JobRequest& request,
                 const samplers::MethodOptions& method, const JobRunner& runner);
 
-  /// The job's own workers begin with them.
+  /// Gives the job's own workers their earlier speeds.
   void begin(JobSpec& job) const;
   /// Of a worker of a class, with a device of this name (DeviceMeans); 0: not
   /// known.
   [[nodiscard]] double row_seconds(const std::string& execution_class,
                                    const std::string& device,
                                    int threads) const;
-  /// What the job measured, for later ones.
+  /// Stores the speeds that the job measured, for later jobs.
   void keep(const JobResult& result) const;
 
  private:

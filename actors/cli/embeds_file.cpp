@@ -138,8 +138,8 @@ bool are_of_one_text(const models::Condition& a, const models::Condition& b) {
       });
 }
 
-/// As in diffusers, a negative prompt has the rows of a prompt. Where masks say
-/// which of them count it need not: troupe encode pads each by itself. Errors:
+/// As in diffusers, a negative prompt has as many rows as a prompt. With masks
+/// the numbers may differ: troupe encode pads every prompt by itself. Errors:
 /// Errc::shape_mismatch.
 void check_lengths(const JobConditions& conditions, bool has_masks,
                    const std::string& path) {
@@ -156,8 +156,8 @@ void check_lengths(const JobConditions& conditions, bool has_masks,
   }
 }
 
-/// The negative prompt of all. Errors: Errc::invalid_argument where there is
-/// none, or another than one row or equal ones for `num_prompts`.
+/// The negative prompt of all prompts. Errors: Errc::invalid_argument unless
+/// there is one row, or `num_prompts` equal rows.
 models::Condition the_negative(const std::vector<models::Condition>& rows,
                                std::size_t num_prompts,
                                const std::string& path) {

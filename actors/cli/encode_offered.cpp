@@ -45,7 +45,8 @@ std::vector<PromptEncoderSource> own_encoders(const ModelSource& model,
   return encoders;
 }
 
-/// The texts that this device is to encode: one class encodes all.
+/// The texts that this device has to encode. A device of another class than the
+/// record encodes the kept texts, too.
 EncodingRecord work_for(const JobDevice& by, const EncodingRecord& record) {
   EncodingRecord work = record;
   if (encoder_class_of(by) != record.execution_class) {
@@ -56,8 +57,9 @@ EncodingRecord work_for(const JobDevice& by, const EncodingRecord& record) {
   return work;
 }
 
-/// What of this process encodes the texts. A GPU that is not probed yet is of
-/// another class than who asks: so its forecast is for all texts.
+/// The device of this process that encodes the texts. A GPU that is not probed
+/// yet counts as another class than the asking one: so its forecast is for all
+/// texts.
 JobDevice device_for(const config::Config& config, const EncodingRecord& record,
                      PromptEncoders encoders) {
   const Gpus gpus;

@@ -16,9 +16,9 @@ namespace troupe::actors {
 ///   DIR/encoded/<key>.weights        the hash of an encoder's weights
 ///
 /// A text's key follows from all that decides the bytes, the hash of the
-/// weights with it. So that they need not be read for that, the second kind of
-/// file keeps the hash under a key of where the weights lie. Several processes
-/// may use one folder. Nothing is ever removed. Thread: any.
+/// weights included. So that the weights need not be read for the key, the
+/// second kind of file keeps their hash under a key of their place. Several
+/// processes may use one folder. Nothing is ever removed. Thread: any.
 class EncodingCache {
  public:
   /// One text, encoded.
@@ -44,7 +44,8 @@ class EncodingCache {
  private:
   [[nodiscard]] std::filesystem::path path_of(std::uint64_t key,
                                               const char* kind) const;
-  /// Runs fn, which writes `what` there.
+  /// Makes the folder and runs fn, which writes `what` there. Errors become a
+  /// line in the log.
   void write(const char* what, const std::function<void()>& fn) const;
 
   std::filesystem::path folder_;

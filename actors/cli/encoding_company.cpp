@@ -60,7 +60,7 @@ EncodingCompany::EncodingCompany(const config::Config& config,
 
 EncodingCompany::~EncodingCompany() {
   listening_ = nullptr;
-  desk_.reset();
+  listener_.reset();
 }
 
 Elsewhere EncodingCompany::elsewhere() {
@@ -80,19 +80,19 @@ EncodedElsewhere EncodingCompany::encode(const EncodingRecord& record,
                       "at most {}",
                       record.texts.size(), kMostEncodingTexts),
           "split the prompts over several runs");
-  desk_ = std::make_unique<EncodingDesk>(
-      EncodingDeskSpec{.version = version(),
-                       .hub = hub_options(config_, kCoordinatorRole),
-                       .endpoint = config_.listen,
-                       .place = config_.place_of("listen"),
-                       .record = record,
-                       .shapes = shapes_of(encoders),
-                       .desk = &clients_});
-  listening_ = desk_.get();
+  listener_ = std::make_unique<EncodingListener>(
+      EncodingListenerSpec{.version = version(),
+                           .hub = hub_options(config_, kCoordinatorRole),
+                           .endpoint = config_.listen,
+                           .place = config_.place_of("listen"),
+                           .record = record,
+                           .shapes = shapes_of(encoders),
+                           .clients = &clients_});
+  listening_ = listener_.get();
   if (!config_.quiet) {
     say(stderr, fmt::format("troupe: listening at {}: a worker that comes is "
                             "to encode the prompts",
-                            desk_->endpoint()));
+                            listener_->endpoint()));
   }
   // Meanwhile: a worker has the same configuration, and may have other weights.
   ExecContext ctx(num_usable_cores());
@@ -101,21 +101,21 @@ EncodedElsewhere EncodingCompany::encode(const EncodingRecord& record,
   const std::vector<std::uint64_t> own =
       read_encoder_hashes(ctx, record, encoders);
   for (;;) {
-    EncodedElsewhere its = desk_->wait(stop_.token());
+    EncodedElsewhere its = listener_->wait(stop_.token());
     const auto why = other_weights(record, own, its.encoded.weights_xxh3);
     if (!why) {
       return its;
     }
-    desk_->refuse(*why);
+    listener_->refuse(*why);
   }
 }
 
 void EncodingCompany::dismiss(config::Config& config) {
-  if (desk_) {
-    config.listen = desk_->endpoint();
-    desk_->dismiss();
+  if (listener_) {
+    config.listen = listener_->endpoint();
+    listener_->dismiss();
     listening_ = nullptr;
-    desk_.reset();
+    listener_.reset();
   }
 }
 
@@ -128,12 +128,12 @@ JobStatus EncodingCompany::status() const {
           std::chrono::duration<double>(SteadyClock().now() - begun_).count(),
       .seconds_left = -1};
   status.nodes.push_back({.name = process_name(), .status = "here"});
-  if (const EncodingDesk* const desk = listening_) {
-    for (const RemoteProcess& process : desk->processes()) {
+  if (const EncodingListener* const listener = listening_) {
+    for (const RemoteProcess& process : listener->processes()) {
       status.nodes.push_back(
           {.name = process.name, .process = process.process, .status = "here"});
     }
-    status.waits_for_workers = desk->waits();
+    status.waits_for_workers = listener->waits();
   }
   return status;
 }

@@ -8,15 +8,15 @@
 #include "actors/cli/job_request.h"
 #include "actors/cli/signals.h"
 #include "actors/job_status.h"
-#include "actors/remote/encoding_desk.h"
+#include "actors/remote/encoding_listener.h"
 #include "config/config.h"
 
 namespace troupe::actors {
 
-/// The processes that come to a job before it begins, where one of them is to
-/// encode its prompts. It listens only while there is something to encode, and
-/// from then on until `dismiss`: those who have come wait while the first
-/// process reads its model. Then they find the job at the same address.
+/// The workers' processes that come before the job begins, if one of them is to
+/// encode the prompts. It listens from the first text to encode until
+/// `dismiss`: the processes wait while the first process reads its model. Then
+/// they find the job at the same address.
 /// Thread: one.
 class EncodingCompany {
  public:
@@ -30,7 +30,8 @@ class EncodingCompany {
 
   /// What lets a worker encode; empty if this process does. Errors of the call:
   /// Errc::invalid_argument for more texts than a message holds; those of
-  /// EncodingDesk and of the encoders' files; Errc::interrupted after a signal.
+  /// EncodingListener and of the encoders' files; Errc::interrupted after a
+  /// signal.
   [[nodiscard]] Elsewhere elsewhere();
   /// Frees the address: `config` has the port that was found, if any was.
   void dismiss(config::Config& config);
@@ -44,12 +45,12 @@ class EncodingCompany {
   const config::Config& config_;
   const JobRequest& request_;
   StopFlag& stop_;
-  ClientDesk clients_;
+  ClientService clients_;
   const TimePoint begun_;
-  /// The desk once it is there: its thread asks before its constructor has
+  /// The listener once it is there: its thread asks before its constructor has
   /// returned.
-  std::atomic<const EncodingDesk*> listening_ = nullptr;
-  std::unique_ptr<EncodingDesk> desk_;
+  std::atomic<const EncodingListener*> listening_ = nullptr;
+  std::unique_ptr<EncodingListener> listener_;
 };
 
 }  // namespace troupe::actors

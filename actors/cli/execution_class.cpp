@@ -14,7 +14,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Fields apart, whatever stands in them.
+/// Puts the length before each field, so that fields cannot run together.
 void add(std::string& text, const std::string& field) {
   text += std::to_string(field.size()) + ":" + field + "\n";
 }

@@ -23,9 +23,9 @@ struct ExecutionConditions {
   std::string mode = {};  ///< what a GPU may trade; empty: nothing
 };
 
-/// The conditions of a job in this process, on one of its devices. A GPU's are
-/// its name and architecture, its probe and the libraries that compute there;
-/// neither the driver nor the processor beside it.
+/// The conditions of a job in this process, on one of its devices. For a GPU:
+/// name and architecture, probe and the libraries that compute on it; not the
+/// driver, and not the processor of the host.
 [[nodiscard]] ExecutionConditions execution_conditions(
     std::uint64_t weights_hash, const JobDevice& device,
     const samplers::MethodOptions& method);
@@ -38,8 +38,8 @@ struct ExecutionConditions {
 /// "invariant", "free", each with "+tf32" where that is on.
 [[nodiscard]] std::string bits_mode(const DeviceOptions& options);
 
-/// What of a method decides the bytes, as text; every exact method has the
-/// sequential one.
+/// The part of a method that decides bytes, as text; every exact method has the
+/// text of the sequential one.
 [[nodiscard]] std::string logical_plan(const samplers::MethodOptions& method);
 
 /// The instruction sets that the matrix library and our vector loops use here,

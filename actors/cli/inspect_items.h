@@ -7,7 +7,7 @@
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
 
-// What `inspect` says of models, and how it reads its own JSON to print it.
+// The JSON of models that `inspect` prints, and its form as text.
 
 namespace troupe::actors {
 

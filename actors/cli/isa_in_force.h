@@ -7,10 +7,11 @@
 
 namespace troupe::actors {
 
-/// The level that products and our own loops are at, where holding a process to
-/// that level gives exactly this: so that a recipe which names it comes back in
-/// its execution class. Unset otherwise: a processor between two levels, or
-/// ONEDNN_MAX_CPU_ISA. Afterwards nothing can be held any more.
+/// The level of instruction sets of matrix products and our own loops, if
+/// `--isa` with this level would select exactly the same code. A recipe names
+/// the level, so that a second run has the same execution class. Unset
+/// otherwise: a processor between two levels, or ONEDNN_MAX_CPU_ISA. Afterwards
+/// nothing can be held any more.
 [[nodiscard]] std::optional<IsaLevel> isa_in_force();
 
 /// Errors: Errc::unsupported where --isa is more than the processor has.

@@ -47,14 +47,14 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   offer.previews = spec.preview_every > 0;
   offer.trajectory = spec.trajectory;
   offer.trace = spec.trace;
-  desk_ = std::make_unique<ClientDesk>(
-      DeskSpec{.version = version(),
-               .status = [this] { return status(); },
-               .stop = std::move(stop),
-               .begin = request.samples.begin,
-               .end = request.samples.end,
-               .skip = spec.skip});
-  spec_.observers.push_back(desk_.get());
+  clients_ = std::make_unique<ClientService>(
+      ClientServiceSpec{.version = version(),
+                        .status = [this] { return status(); },
+                        .stop = std::move(stop),
+                        .begin = request.samples.begin,
+                        .end = request.samples.end,
+                        .skip = spec.skip});
+  spec_.observers.push_back(clients_.get());
   listener_ = std::make_unique<CompanyListener>(ListenerSpec{
       .version = version(),
       .hub = hub_options(config, kCoordinatorRole),
@@ -65,11 +65,11 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
       .required_class = RequiredClass::of(config).name,
       .row_seconds =
           [this](const ClassRecord& of, const std::string& device,
-                 int threads) { return speed_of_guest(of, device, threads); },
+                 int threads) { return speed_of_member(of, device, threads); },
       .values = runner.values(),
       .only_directs = request.only_directs,
       .model = model_giver(request),
-      .desk = desk_.get()});
+      .clients = clients_.get()});
   listening_ = listener_.get();
   if (!config.quiet) {
     say(stderr, fmt::format("troupe: listening at {}",
@@ -77,9 +77,9 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   }
 }
 
-double JobCompany::speed_of_guest(const ClassRecord& of,
-                                  const std::string& device,
-                                  int threads) const {
+double JobCompany::speed_of_member(const ClassRecord& of,
+                                   const std::string& device,
+                                   int threads) const {
   const double seconds = speeds_.row_seconds(of.name, device, threads);
   if (seconds > 0) {
     log_message(LogLevel::info,

@@ -32,7 +32,7 @@ class JobCompany {
   [[nodiscard]] JobResult run();
   /// How the job stands. Thread: any.
   [[nodiscard]] JobStatus status() const;
-  /// Who did what, and the bytes that links took.
+  /// Fills in the processes with their work, and the bytes that links carried.
   void describe(const JobResult& result, RunSummary& summary) const;
   /// All that ever were there, for a trace.
   [[nodiscard]] std::vector<TraceProcess> traced() const;
@@ -41,16 +41,16 @@ class JobCompany {
   [[nodiscard]] std::vector<NodeStatus> nodes(
       std::span<const ProcessFigures> figures, const char* still_here) const;
 
-  [[nodiscard]] double speed_of_guest(const ClassRecord& of,
-                                      const std::string& device,
-                                      int threads) const;
+  [[nodiscard]] double speed_of_member(const ClassRecord& of,
+                                       const std::string& device,
+                                       int threads) const;
 
   const JobRequest& request_;
   const JobRunner& runner_;
   JobSpec spec_;
   EarlierSpeeds speeds_;
   JobWatch watch_;
-  std::unique_ptr<ClientDesk> desk_;
+  std::unique_ptr<ClientService> clients_;
   /// The listener once it is there: its thread asks before its constructor has
   /// returned.
   std::atomic<const CompanyListener*> listening_ = nullptr;

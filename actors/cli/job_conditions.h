@@ -10,15 +10,15 @@
 
 namespace troupe::actors {
 
-/// What encoded prompts, here or in another process.
+/// The class, device and dtype that encoded the prompts, in this or another
+/// process.
 struct EncodedBy {
   std::string execution_class;  ///< its name; empty: none were encoded
   DeviceKind device = DeviceKind::cpu;
   DType dtype = DType::f32;
 };
 
-/// What the branches of a job's samples are conditioned on. Sample i has
-/// each[i modulo their number].
+/// The conditions of a job's branches. Sample i has each[i modulo each.size()].
 struct JobConditions {
   std::vector<models::Condition> each;
   /// Of guidance's other branch; unset: there is one branch.

@@ -27,7 +27,8 @@ namespace troupe::actors {
 struct JobDevice {
   Device device;
   std::string name;  ///< as its vendor calls it
-  /// What of a GPU decides which kernels its libraries choose; empty: the CPU.
+  /// The properties of a GPU by which its libraries choose kernels; empty: the
+  /// CPU.
   std::string architecture;
   /// Of a GPU that has workers (`lay_out`): kernels::numeric_probe, or 0 where
   /// that failed.
@@ -47,7 +48,7 @@ struct JobDevice {
   [[nodiscard]] bool is_gpu() const noexcept {
     return device.kind == DeviceKind::cuda;
   }
-  /// Whether its workers need more of its own memory than there is.
+  /// Whether the device's workers need more device memory than is available.
   [[nodiscard]] bool is_full() const noexcept {
     return workers > 0 && required_bytes > available_bytes;
   }
@@ -76,7 +77,8 @@ struct Gpus {
     const config::Config& config, const config::Recipe* recipe,
     const kernels::CudaDevices& found, std::vector<std::string>& notes);
 
-/// What a process with these devices says of itself.
+/// The memory and devices that a process with these devices states when it
+/// joins.
 [[nodiscard]] ProcessMeans means_of(const std::vector<JobDevice>& devices,
                                     const MemoryInfo& memory);
 

@@ -40,12 +40,13 @@ void encode_here(const EncodingRecord& record, PromptEncoders encoders,
       });
 }
 
-/// The same, encoded elsewhere. Returns what encoded all of it.
+/// The same, encoded by another process. Returns the class, device and dtype
+/// that encoded the texts.
 EncodedBy take_from(EncodedElsewhere its, const EncodingRecord& record,
                     const JobDevice& by, TextCache& cache,
                     EncodedTexts& encoded) {
   if (its.execution_class != record.execution_class) {
-    // One class encodes all: what is kept was made in another one.
+    // One class encodes all texts: kept texts of our class are not used.
     encoded = std::move(its.encoded);
     return {its.encoder_class, its.device, record.dtype};
   }

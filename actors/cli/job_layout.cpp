@@ -57,10 +57,10 @@ void check_cores(JobRequest& request) {
   }
 }
 
-/// What the choice of a cut goes by: the numbers of the emulated machine, or
-/// round ones for workers and links of their kind. The cut of a stale pipeline
-/// decides bytes. So the same job has the same cut everywhere: one of machines
-/// with a GPU each.
+/// The speeds by which a cut is chosen: those of the emulated machine, or round
+/// numbers for the kind of worker and link. The cut of a stale pipeline decides
+/// bytes, and must be the same on every machine. So the cut is always chosen as
+/// for machines with a GPU each.
 CutPace cut_pace(const config::Config& config, const JobRequest& request,
                  const samplers::MethodOptions& method) {
   constexpr double kCpu = 1e11;  // operations per second
@@ -205,8 +205,8 @@ void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
   (void)fit_gpus(gpus, request);  // check_memory says what still does not fit
 }
 
-/// Classes follow from what GPUs compute. One that does nothing here counts as
-/// another of its architecture.
+/// Execution classes follow from what GPUs compute. A GPU without workers is
+/// not probed: it takes the probe of a GPU with the same architecture.
 void probe_gpus(const Gpus& gpus, JobRequest& request) {
   std::map<std::string, std::uint64_t> probes;
   for (JobDevice& device : request.devices) {

@@ -184,10 +184,11 @@ std::string host_and_port(const std::string& address,
     return std::isxdigit(c) != 0 || c == '.' || c == ':' || c == '[' ||
            c == ']';
   });
-  require(is_port && is_host, Errc::invalid_argument, place,
-          "no address to listen at: got " + in_quotes(address) +
-              ", expected PORT or HOST:PORT with an IP address as host",
-          "9464 serves this machine only, 0.0.0.0:9464 whoever reaches it");
+  require(
+      is_port && is_host, Errc::invalid_argument, place,
+      "no address to listen at: got " + in_quotes(address) +
+          ", expected PORT or HOST:PORT with an IP address as host",
+      "9464 serves this machine only, 0.0.0.0:9464 all machines that reach it");
   return host + ":" + port;
 }
 

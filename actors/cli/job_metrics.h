@@ -9,8 +9,8 @@
 
 namespace troupe::actors {
 
-/// The figures of a job for Prometheus, as text at http://ADDR/metrics. They
-/// are made when somebody asks: the job's own threads do nothing for it.
+/// The figures of a job for Prometheus, as text at http://ADDR/metrics. The
+/// text is made for each request: the job's own threads do nothing for it.
 /// Thread: any.
 class JobMetrics {
  public:
@@ -25,8 +25,8 @@ class JobMetrics {
 
   /// "127.0.0.1:9464", with the port that was found.
   [[nodiscard]] const std::string& address() const noexcept;
-  /// Where figures come from, from now on; empty: there are none. Waits for
-  /// answers that are being made of the last one.
+  /// Sets the source of figures; empty: none. Waits for answers that are being
+  /// made from the last source.
   void show(std::function<JobStatus()> source);
 
  private:

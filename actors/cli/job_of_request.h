@@ -15,7 +15,7 @@ namespace troupe::actors {
     const JobRequest& request, const config::Plan& plan,
     std::uint64_t weights_hash);
 
-/// The same classes, with what they compute on.
+/// The same classes as records, with their devices.
 [[nodiscard]] std::vector<ClassRecord> class_records(
     const JobRequest& request, const std::vector<std::string>& names);
 
@@ -27,7 +27,7 @@ namespace troupe::actors {
                                   const config::Plan& plan,
                                   std::uint64_t weights_hash,
                                   const std::vector<std::string>& classes);
-/// What that record names by hash.
+/// The values that the record names by hash.
 [[nodiscard]] JobValues values_of(const JobRequest& request,
                                   const JobConditions& conditions);
 

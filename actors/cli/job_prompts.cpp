@@ -84,7 +84,8 @@ auto at_option(const config::Config& config, const char* key,
   }
 }
 
-/// Says what of the prompts the encoders are not told: of the first in words.
+/// Notes which tokens of the prompts the encoders do not see: those of the
+/// first prompt in words.
 class CutNote {
  public:
   void look(const std::string& text, const std::string& second,

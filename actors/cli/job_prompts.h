@@ -42,8 +42,8 @@ struct JobPrompts {
     return texts.size() + given.size();
   }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  /// What guidance leads away from, in words: also the empty text, where that
-  /// is the pipeline's own. Unset: no guidance, or no text.
+  /// The negative prompt in words: also the empty text, if that is the
+  /// pipeline's default. Unset: no guidance, or no text.
   [[nodiscard]] std::optional<std::string> negative_text() const;
 };
 
@@ -52,8 +52,8 @@ enum class PromptUse : std::uint8_t { pictures, a_file };
 
 /// The prompts that the options name for this model, as tokens. `is_guided`:
 /// there is another branch. Notes say what was cut off.
-/// Errors: Errc::invalid_argument for prompts of a model that takes none, and
-/// for none where one is needed; those of PromptSource and of files.
+/// Errors: Errc::invalid_argument for prompts with a model that takes none, and
+/// for a missing prompt; those of PromptSource and of files.
 [[nodiscard]] JobPrompts read_prompts(const config::Config& config,
                                       const ModelSource& source, bool is_guided,
                                       std::vector<std::string>& notes,

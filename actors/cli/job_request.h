@@ -89,7 +89,7 @@ struct JobRequest {
   }
   /// A recipe with everything but hashes, as the job's first class makes it.
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index) const;
-  /// The same, as workers of this class make it.
+  /// The recipe, as workers of class `by` make the image.
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
                                          const ClassRecord& by) const;
 };

@@ -48,7 +48,7 @@ class JobRunner {
       const noexcept {
     return execution_classes_;
   }
-  /// Those, and others that processes bring to the job.
+  /// The classes of its own devices, and new classes of processes that join.
   [[nodiscard]] JobClasses& classes() const noexcept { return *classes_; }
   /// Devices that failed while they were loaded.
   [[nodiscard]] const std::vector<LostDevice>& lost() const noexcept {
@@ -71,8 +71,8 @@ class JobRunner {
   }
   /// Where the plan's workers run, on devices that did not fail.
   [[nodiscard]] std::vector<WorkerPlace> places(const config::Plan& plan) const;
-  /// The job for processes that compute beside this one, and the values that
-  /// it names.
+  /// The job as it is offered to joining processes, and the values that its
+  /// record names.
   [[nodiscard]] Offer offer() const;
   [[nodiscard]] JobValues values() const;
 

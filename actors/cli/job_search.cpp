@@ -10,7 +10,7 @@
 #include "actors/cli/link_options.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/versions.h"
-#include "actors/remote/client_desk.h"
+#include "actors/remote/client_service.h"
 
 namespace troupe::actors {
 namespace {

@@ -23,8 +23,9 @@ class JobSearch {
   /// Nobody was reached. Pauses before the next try. False: --wait is over, or
   /// a signal came. With --stay it is never over.
   [[nodiscard]] bool may_try_again(const Error& error);
-  /// This process cannot do the job that is there. Waits until that job is
-  /// over, and for half a minute at most: then what it lacks may be there.
+  /// Called when this process cannot compute the job it found. Waits until that
+  /// job is over, for half a minute at most: the missing model or device may be
+  /// there for the next try.
   /// Errors: Errc::interrupted or Errc::terminated after a signal.
   void await_another_job(const Error& why);
   /// What ends a search in vain. `last`: of the last try.

@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "actors/remote/client_desk.h"
+#include "actors/remote/client_service.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 #include "net/endpoint.h"

@@ -12,7 +12,7 @@
 #include "actors/cli/dial_job.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
-#include "actors/remote/client_desk.h"
+#include "actors/remote/client_service.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"

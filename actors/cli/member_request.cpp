@@ -45,8 +45,9 @@ config::Config config_of(const config::Config& own, const JobRecord& job) {
   return config;
 }
 
-/// What the job's class of these devices does, they do too. Where it has none,
-/// they compute in what the user asked for.
+/// Devices compute as the job's class for their kind of device does. If the job
+/// has no class for them, they compute in the dtype that the job's user asked
+/// for.
 void follow_classes(const JobRecord& job, std::vector<JobDevice>& devices) {
   for (JobDevice& device : devices) {
     const ClassRecord* const one = class_on(job, device.device.kind);

@@ -80,7 +80,8 @@ MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
           source.decoder()->scratch(latents, compute, source.vae_tile()));
     }
     if (!source.picture_size().empty()) {
-      // What is decoded lies beside the picture that is made of it.
+      // The decoded pixels and the picture cut from them are in memory
+      // together.
       needs.decode_bytes +=
           f32_bytes(source.decoded_shape()) + f32_bytes(source.pixel_shape());
     }

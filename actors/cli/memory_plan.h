@@ -43,8 +43,7 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 /// together.
 [[nodiscard]] ValueSizes value_sizes(const JobRequest& request, bool decode);
 
-/// Of the tensors that a finished sample is: its latents, and its pixels if
-/// they are decoded.
+/// Bytes of a finished sample: its latents, and its pixels if `decode`.
 [[nodiscard]] std::uint64_t outcome_bytes(const ModelSource& source,
                                           bool decode);
 

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 namespace troupe::actors {
 namespace {
 
-/// Of weights and configurations: a model with the same ones is the same.
+/// A hash of weights and configurations, which identify a model.
 std::string hash_of_model(const ModelRecord& model) {
   const std::string configs =
       model.denoiser_config + "\n" + model.decoder_config;

@@ -10,8 +10,8 @@
 
 namespace troupe::actors {
 
-/// Copies of models of other hosts' jobs, each in a folder that is named by
-/// what its weights and configurations hash to:
+/// Copies of models of other hosts' jobs, each in a folder named by the hash of
+/// its weights and configurations:
 ///
 ///   DIR/<hash>/…       whole
 ///   DIR/<hash>.part/…  as far as it was fetched: the next one goes on there
@@ -24,17 +24,17 @@ class ModelCache {
   explicit ModelCache(std::filesystem::path folder)
       : folder_(std::move(folder)) {}
 
-  /// Where the model is, once it is there. Whether it is the job's is for the
-  /// caller to see, who reads it anyway. From FetchFrom::anyone on, this
-  /// process gives what it has: ModelHosts::give_model.
+  /// Fetches the model unless it is there; returns its folder. The caller reads
+  /// the model, and then checks that it is the job's. With FetchFrom::anyone
+  /// this process also serves its chunks to others: ModelHosts::give_model.
   /// Errors: Errc::unreachable if the host does not give it; Errc::no_space
   /// before the first byte, if it cannot fit; Errc::io; Errc::corrupt_file for
   /// a list of files that makes no sense; those of `calls.check`.
   [[nodiscard]] std::filesystem::path fetch(const ModelRecord& model,
                                             ModelHosts& hosts, FetchFrom from,
                                             const FetchCalls& calls) const;
-  /// Removes the copy: it is not what its name says. Errors: Errc::io; those of
-  /// `check`.
+  /// Removes the copy, because its content does not match its name. Errors:
+  /// Errc::io; those of `check`.
   void remove(const ModelRecord& model,
               const std::function<void()>& check) const;
 

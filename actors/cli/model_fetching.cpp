@@ -54,7 +54,8 @@ std::string_view text_in(const net::SharedBytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data.get()), bytes.size};
 }
 
-/// What a record of this list begins with: so many bytes.
+/// The first kHeadBytes bytes of the record of chunks, which name its list of
+/// files.
 constexpr std::size_t kHeadBytes = 17;
 std::string head_of_record(const ModelChunks& chunks) {
   return to_hex(xxh3_64(net::bytes_of(encode(chunks.files())))) + "\n";
@@ -70,7 +71,7 @@ std::vector<bool> flags_of(std::string_view text) {
 
 }  // namespace
 
-/// What was asked for, as it comes. It may come when nobody waits any more.
+/// Answers as they come, also after the last question has been given up.
 struct ModelFetching::Answers {
   using Answer = std::pair<Question, net::Fetched>;
 

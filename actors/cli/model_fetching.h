@@ -18,7 +18,7 @@
 
 namespace troupe::actors {
 
-/// Whom a process asks for a model.
+/// The processes that are asked for a model.
 enum class FetchFrom : std::uint8_t {
   anyone,         ///< who has files of it; and it gives what has come
   first_process,  ///< nobody else
@@ -42,9 +42,9 @@ struct FetchCalls {
   std::function<void()> waits;
 };
 
-/// One model on its way into a folder of the cache. A file in that folder says
-/// which chunks are there, because they come in no order: another fetching
-/// goes on from there. Thread: one.
+/// One model on its way into a folder of the cache. Chunks come in any order,
+/// so a file in that folder lists the chunks that are there. A later fetching
+/// goes on from that list. Thread: one.
 class ModelFetching {
  public:
   /// All that is handed over outlives the object, but for the folder.

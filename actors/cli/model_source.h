@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kRandomWeightsSeed = 0;
 
 /// Where convert_checkpoint.py lies for the program at `program`: in the share
 /// folder beside it if it is installed, in the source tree above it if it was
-/// just built; its bare name where it is in neither.
+/// just built; its bare name if it is in neither folder.
 [[nodiscard]] std::filesystem::path converter_of(
     const std::filesystem::path& program);
 
@@ -60,9 +60,9 @@ class ModelSource {
   [[nodiscard]] models::DenoiserInfo info(DType compute) const {
     return model_.denoiser->info(latents_, compute);
   }
-  /// What a job's record says of it.
+  /// The model as a job's record names it.
   [[nodiscard]] ModelRecord record(std::uint64_t weights_hash) const;
-  /// The networks among which it was found.
+  /// The table in which the network was found.
   [[nodiscard]] models::DenoiserTable table() const noexcept { return table_; }
   [[nodiscard]] const std::string& scheduler_config() const noexcept {
     return scheduler_config_;
@@ -72,14 +72,15 @@ class ModelSource {
   }
   /// Of one sample of the job.
   [[nodiscard]] const Shape& latent_shape() const noexcept { return latents_; }
-  /// Of its picture, if it is another than the model was trained with.
+  /// Size of the job's picture, if it differs from the size that the model was
+  /// trained with.
   [[nodiscard]] const std::optional<config::PictureSize>& size()
       const noexcept {
     return size_;
   }
   /// Side of the tiles that its picture is decoded in, in latents; 0: whole.
   [[nodiscard]] std::int64_t vae_tile() const noexcept { return vae_tile_; }
-  /// [C, H', W'] of what its latents are decoded to.
+  /// [C, H', W'] of the decoded latents.
   [[nodiscard]] Shape decoded_shape() const {
     return model_.pixel_shape(latents_);
   }
@@ -96,8 +97,8 @@ class ModelSource {
   [[nodiscard]] std::span<const models::ResolutionBin> bins() const;
   /// Adds what the network is told of the picture's sides.
   void add_sides(models::Condition& condition) const;
-  /// How its prompts are encoded, and what it does by default; null where the
-  /// folder names no such pipeline.
+  /// The pipeline that model_index.json names: how prompts are encoded, and its
+  /// default settings. Null for a folder without a known pipeline.
   [[nodiscard]] const models::PromptPipeline* pipeline() const noexcept {
     return pipeline_;
   }
@@ -124,12 +125,12 @@ class ModelSource {
 
   /// Blocks [cuts[i], cuts[i + 1]) of the network, and the decoder, are read
   /// and packed when they are first used. Before, the weights are read through
-  /// once for their hash; of what was told by `hold_to` only the smallest block
-  /// is read, which shows whether the folder is of another model. A part that
-  /// has become another, or cannot be read any more, is Errc::device_lost of
-  /// the device: its worker ends, and others do its work.
-  /// This object outlives the model.
-  /// Errors: Errc::invalid_argument for other weights than those told.
+  /// once for their hash; of what `hold_to` named only the smallest block is
+  /// read, which shows whether the folder is of another model. A part that has
+  /// become another, or cannot be read any more, is Errc::device_lost of the
+  /// device: the worker ends, and other workers do its tasks. This object
+  /// outlives the model.
+  /// Errors: Errc::invalid_argument for other weights than those of `hold_to`.
   [[nodiscard]] LoadedModel load_when_used(
       ExecContext& ctx, DType compute, const std::vector<int>& cuts,
       models::WeightPlacement placement =
@@ -165,7 +166,7 @@ class ModelSource {
       const std::string& wanted, const std::set<std::int64_t>& ids) const;
 
   ModelRecord record_;  ///< without the weights' hashes
-  /// Those that a job told; none: the weights are read for them.
+  /// The hashes that a job named; none: the weights are read for them.
   std::uint64_t told_hash_ = 0;
   std::vector<std::uint64_t> told_tensors_;
   models::DenoiserTable table_;

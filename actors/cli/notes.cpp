@@ -225,7 +225,7 @@ void say_other_classes(std::span<const EarlierImage> images,
     notes.push_back(
         fmt::format("{} of the images that are there {} of another "
                     "execution class ({}) than this run's ({}): their "
-                    "bytes may not be those that this run would make",
+                    "bytes may differ from those of this run",
                     count, count == 1 ? "is" : "are", fmt::join(others, ", "),
                     fmt::join(classes, ", ")));
     print_notes({notes.back()});

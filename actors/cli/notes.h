@@ -24,9 +24,9 @@ class ModelSource;
 void check_scheduler(const models::Checkpoint& checkpoint,
                      const config::SamplerConfig& sampler);
 
-/// Notes what the user should know about the folder's scheduler: that there is
-/// none, that model_index.json names another class than its file, or keys that
-/// diffusers does not have.
+/// Notes what the user should know about the folder's scheduler: a missing
+/// file, a class that differs from model_index.json, or keys that diffusers
+/// does not have.
 void note_scheduler(const models::Checkpoint& checkpoint,
                     std::vector<std::string>& notes);
 

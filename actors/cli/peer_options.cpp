@@ -14,7 +14,8 @@ namespace {
 using net::Endpoint;
 using net::Transport;
 
-/// Where others can be expected who reach the coordinator there.
+/// The interface on which other workers may dial this process, guessed from the
+/// coordinator's address.
 std::string default_port(const Endpoint& coordinator) {
   const bool is_v6 = coordinator.where.starts_with('[');
   if (net::is_public(coordinator)) {
@@ -23,7 +24,7 @@ std::string default_port(const Endpoint& coordinator) {
   return is_v6 ? "tcp://[::1]:0" : "tcp://127.0.0.1:0";
 }
 
-/// What others dial must lead to where this process listens.
+/// Refuses an --advertise that cannot lead other workers to --bind.
 void check_advertised(const config::Config& config, Transport transport) {
   const Endpoint shown = net::parse_endpoint(config.advertise);
   const bool is_any =
@@ -31,7 +32,7 @@ void check_advertised(const config::Config& config, Transport transport) {
   if (shown.transport != transport ||
       (shown.transport == Transport::tcp && is_any)) {
     throw Error(Errc::invalid_argument, config.place_of("advertise"),
-                "nobody can dial this to reach the process: got " +
+                "no other process can dial this address: got " +
                     in_quotes(config.advertise),
                 "name the host and port that lead to --bind");
   }

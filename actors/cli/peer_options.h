@@ -14,9 +14,9 @@ namespace troupe::actors {
 void check_peers(const config::Config& config);
 
 /// Where a worker listens for the others of its job, as --bind, --advertise and
-/// --no-peer say. By default others reach it as they reach the coordinator: at
-/// a socket in a new folder, which is removed with the object; at the loopback
-/// interface; or, with keys, at any interface.
+/// --no-peer say. The default follows the coordinator's address: a socket in a
+/// new folder, which is removed with the object; the loopback interface; or,
+/// with keys, any interface.
 class PeerPlace {
  public:
   /// Errors: those of check_peers and of net::read_keys.

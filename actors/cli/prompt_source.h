@@ -21,8 +21,8 @@ namespace troupe::actors {
 [[nodiscard]] PromptEncoderSource open_prompt_encoder(
     const ModelSource& model, const models::PromptEncoder& of);
 
-/// The tokenizer beside it; for random weights a bundled one, whose ids are not
-/// those of the real one (models/text/bundled_tokenizers.h).
+/// The tokenizer of an encoder. For random weights a bundled stand-in, whose
+/// ids differ from the real ones (models/text/bundled_tokenizers.h).
 /// Errors: Errc::not_found for a folder without it; Errc::corrupt_file for one
 /// of another kind than the encoder's; those of models::open_tokenizer.
 [[nodiscard]] std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
@@ -34,19 +34,19 @@ class PromptSource {
  public:
   /// Errors: Errc::not_found for a model without a pipeline, an encoder or a
   /// tokenizer; Errc::unsupported for an encoder that Troupe does not have:
-  /// both say `hint`, unless they know better; those of their files.
+  /// with `hint`, or a better hint; those of their files.
   PromptSource(const ModelSource& model, std::string_view hint);
 
   [[nodiscard]] const models::PromptPipeline& pipeline() const noexcept {
     return *pipeline_;
   }
-  /// The tokens of a prompt for each encoder. second: what those encoders are
-  /// given that read a second text; empty: the prompt, too.
+  /// The tokens of a prompt for each encoder. second: the text for encoders
+  /// that read a second text; empty: the prompt.
   /// Errors: those of the pipeline's `cleaned` and of Tokenizer::encode.
   [[nodiscard]] std::vector<models::Tokens> tokens(
       const std::string& prompt, const std::string& second = {}) const;
-  /// The condition of no negative prompt beside `like`, that of a prompt;
-  /// nothing: it is that of an empty text.
+  /// The condition for a missing negative prompt, beside the prompt's condition
+  /// `like`; nothing: a missing prompt counts as an empty text.
   [[nodiscard]] std::optional<models::Condition> no_negative(
       const models::Condition& like) const;
   /// Whether no_negative gives a condition.
@@ -63,13 +63,13 @@ class PromptSource {
     int layers = 0;
     std::size_t prompts = 0;
   };
-  /// What `tokens` gave for prompts, as a job for the encoders.
+  /// The tokens of prompts, as a job for the encoders.
   struct Work {
     EncodingRecord record;
     /// For each prompt and encoder, a place in the record's texts.
     std::vector<std::vector<std::size_t>> prompts;
   };
-  /// `by`: the device of this process that would encode them.
+  /// `by`: the device of this process that would encode the prompts.
   [[nodiscard]] Work work_of(
       const JobDevice& by,
       const std::vector<std::vector<models::Tokens>>& prompts,

@@ -97,7 +97,7 @@ void for_each_preview(const RunOutputs& outputs, const Body& body) {
   }
 }
 
-/// An output that is one file, whatever the number of samples.
+/// An output with a single file for all samples.
 struct OneFile {
   const char* flag;
   std::string path;
@@ -196,7 +196,7 @@ void look_for_images(const config::Config& config, const StopFlag& stop,
   }
 }
 
-/// What goes to stdout has it to itself.
+/// Checks that a picture on stdout is the only output there.
 void check_stdout(const config::Config& config, const RunOutputs& outputs) {
   if (outputs.images && outputs.images->is_stdout()) {
     require(!config.json, Errc::invalid_argument, config.place_of("out"),

@@ -38,9 +38,9 @@ struct RunOutputs {
   /// Files that stood at an output's path at the start (--exists skip), by path
   /// as written. Only these may be replaced.
   std::map<std::string, FileStamp> standing;
-  /// Samples that are there (--exists skip), by index; find_earlier says more.
+  /// Samples whose outputs exist (--exists skip), by index; see find_earlier.
   std::vector<EarlierImage> skipped;
-  /// Those of this job that are damaged, and are made anew.
+  /// Damaged images of this job, which are made again.
   std::vector<EarlierImage> damaged;
   std::map<std::uint64_t, Tensor> earlier_latents;     ///< rows of the file
   std::map<std::uint64_t, Tensor> earlier_trajectory;  ///< the same

@@ -121,7 +121,7 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
   summary.latents_xxh3 = artefacts.latents_xxh3();
 }
 
-/// Images that another run of this job put there meanwhile.
+/// Images of this job that a second run wrote in the meantime.
 std::vector<EarlierImage> kept_images(const ArtefactObserver& artefacts) {
   std::vector<EarlierImage> kept;
   for (const auto& [index, image] : artefacts.images()) {

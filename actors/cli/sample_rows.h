@@ -11,7 +11,7 @@
 #include "kernels/core/hash.h"
 #include "kernels/core/tensor.h"
 
-// What a run keeps of its samples in memory.
+// Parts of samples that a run keeps in memory.
 
 namespace troupe::actors {
 
@@ -32,7 +32,7 @@ class SampleRows {
   [[nodiscard]] std::size_t num_bytes() const;
 
   /// The complete rows [m, …] in index order, moved together; nothing is left
-  /// here. No tensor if there is none.
+  /// here. No tensor if no row is complete.
   [[nodiscard]] Tensor take();
 
  private:
@@ -41,12 +41,12 @@ class SampleRows {
   std::vector<bool> is_complete_;
 };
 
-/// XXH3-64 over tensors in index order that come in any order. Holds those
-/// only that came before an earlier one did.
+/// XXH3-64 over tensors in index order, which arrive in any order. Holds a
+/// tensor only until all lower indices have arrived.
 /// Thread: one.
 class OrderedHash {
  public:
-  /// `indices` are those that may come, ascending.
+  /// `indices`: all that may come, ascending.
   explicit OrderedHash(std::vector<std::uint64_t> indices);
 
   void add(std::uint64_t index, const Tensor& tensor);

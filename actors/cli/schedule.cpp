@@ -50,7 +50,8 @@ Scheduler scheduler_of(const config::Config& config,
   return scheduler;
 }
 
-/// One schedule per sampler that was named; the other options hold for all.
+/// One schedule for each sampler in --sampler; the other options hold for all
+/// schedules.
 /// Errors name the source that set an option that does not fit.
 std::vector<samplers::Schedule> schedules_of(const config::Config& config,
                                              const Scheduler& scheduler,

@@ -59,7 +59,7 @@ std::string speed_text(const SpeedLines& lines) {
       1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Nothing: there is a file, but none that can be used.
+/// Nothing: the file exists, but cannot be used.
 std::optional<SpeedLines> read_speeds(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {

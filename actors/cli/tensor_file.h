@@ -13,15 +13,16 @@
 namespace troupe::actors {
 
 /// Tensors in files of the kind their endings say: .safetensors, .npz or .npy.
-/// Errors of what reads, beside those named there: Errc::not_found, Errc::io,
-/// Errc::corrupt_file, Errc::unsupported (compressed archives, Fortran order,
-/// records), Errc::invalid_argument for another ending.
+/// Errors of all functions that read, beside their own: Errc::not_found,
+/// Errc::io, Errc::corrupt_file, Errc::unsupported (compressed archives,
+/// Fortran order, records), Errc::invalid_argument for another ending.
 
 /// Errors: Errc::invalid_argument unless `path` ends in a known way.
 void check_tensor_path(const std::string& place,
                        const std::filesystem::path& path);
 
-/// Tensors by name; in a .npy one, whose name is lost. Whole or not at all.
+/// Writes tensors by name; a .npy takes one tensor and loses its name. Whole or
+/// not at all.
 /// Errors: Errc::invalid_argument for several in a .npy; those of write_file.
 void write_tensors(const std::filesystem::path& path,
                    std::span<const NamedTensor> tensors,

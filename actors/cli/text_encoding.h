@@ -50,11 +50,11 @@ class TextCache {
   TextCache(EncodingRecord& record, PromptEncoders encoders,
             const std::filesystem::path& folder);
 
-  /// What is there of encoders whose weights are known; marks these texts as
-  /// kept.
+  /// Cached texts of encoders whose weights' hash is known; marks these texts
+  /// as kept.
   [[nodiscard]] EncodedTexts find();
-  /// Adds what is there of one whose weights were not known before, as those of
-  /// another copy of its files. Returns how many texts that are. Errors: those
+  /// Adds cached texts of an encoder whose weights' hash has just become known,
+  /// as for a new copy of its files. Returns the number of texts. Errors: those
   /// of note_hash.
   std::size_t find_more(std::size_t encoder, std::uint64_t weights_xxh3,
                         EncodedTexts& found);
@@ -74,8 +74,8 @@ class TextCache {
   std::vector<std::uint64_t> weights_xxh3_;  ///< 0: not known
 };
 
-/// Notes the hash of an encoder's weights. Errors: Errc::corrupt_file if
-/// another one is there: the cache has texts by other weights.
+/// Notes the hash of an encoder's weights. Errors: Errc::corrupt_file if a
+/// different hash was noted: the cache has texts of other weights.
 void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3);
 
 /// Encodes the texts that are not kept with the encoders of the record, which
@@ -89,9 +89,9 @@ void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3);
     ExecContext& ctx, const EncodingRecord& record, PromptEncoders encoders,
     const TextTaker& take, const WeightsTaker& read = {});
 
-/// The hashes of the files' weights, which are read and not kept, of encoders
-/// that have a text to encode; 0 for others and for random weights, which are
-/// the same everywhere. Errors: those of TextEncoderDescription.
+/// The weights' hashes of encoders that have a text to encode; the files are
+/// read and not kept. 0 for other encoders and for random weights, which are
+/// equal everywhere. Errors: those of TextEncoderDescription.
 [[nodiscard]] std::vector<std::uint64_t> read_encoder_hashes(
     ExecContext& ctx, const EncodingRecord& record, PromptEncoders encoders);
 
@@ -100,8 +100,8 @@ struct EncodingMemory {
   std::uint64_t host = 0;
   std::uint64_t gpu = 0;  ///< of the GPU that encodes
 };
-/// The larger of both, each by itself: encoders are in memory one after
-/// another.
+/// The larger number of bytes, for host and GPU separately: encoders are in
+/// memory one after another.
 [[nodiscard]] EncodingMemory larger_of(const EncodingMemory& a,
                                        const EncodingMemory& b);
 
@@ -114,8 +114,8 @@ struct EncodingMemory {
                                              PromptEncoders encoders,
                                              const JobDevice& by);
 
-/// The class in which encoders with these weights compute on `by`; with none,
-/// that of the device whatever the weights.
+/// The execution class in which encoders with these weights compute on `by`.
+/// Without hashes: the class of the device alone.
 [[nodiscard]] std::string encoder_class_of(
     const JobDevice& by, std::span<const std::uint64_t> weights_xxh3 = {});
 

@@ -40,8 +40,8 @@ std::string solver_name(ScheduleOptions options) {
   return config::solver_label(options);
 }
 
-/// What decides the schedule beside its file's keys. The sampler last: its name
-/// may bring along what the others say.
+/// The options that decide the schedule, beside the keys of its file. The
+/// sampler comes last, because its name may imply values of other options.
 std::vector<SamplerField> fields() {
   const auto given = config::sampler_fields();
   std::vector<SamplerField> all(given.begin(), given.end());
@@ -100,8 +100,8 @@ std::string source_of(const SamplerField& field, const Origin& origin,
   return is_there ? origin.path : "default";
 }
 
-/// What the schedule says of the options that nobody set. Those that the solver
-/// has no use for stay unset.
+/// Decides the options that the user left open, from the schedule. Options
+/// without a meaning for the solver stay unset.
 void decide_sampler(const Config& config, const samplers::Schedule& schedule,
                     const Origin& origin, Decisions& decisions) {
   const ScheduleOptions& in_force = schedule.options();
@@ -145,7 +145,7 @@ void decide_method(const Config& config, const samplers::MethodOptions& method,
   }
 }
 
-/// What is left open, and what it comes to.
+/// Remarks what an open option means on this machine.
 void remark(const Config& config, const JobRequest& request,
             Decisions& decisions) {
   const auto here = [&](const char* key, bool is_open,

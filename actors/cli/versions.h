@@ -17,13 +17,14 @@ namespace troupe::actors {
 [[nodiscard]] std::string version_line();
 
 using kernels::LibraryVersion;
-/// What the execution class names: those whose arithmetic is part of a result.
-/// oneDNN and the C library as they are loaded.
+/// The libraries that the execution class names, because results contain their
+/// arithmetic: oneDNN and the C library as they are loaded.
 [[nodiscard]] std::vector<LibraryVersion> library_versions();
-/// The same for what a GPU computes: without the matrix library of the CPU,
-/// with those that are loaded for the GPU.
+/// The same for results of a GPU: without the matrix library of the CPU, with
+/// the libraries loaded for the GPU.
 [[nodiscard]] std::vector<LibraryVersion> gpu_library_versions();
-/// Everything this binary was built with: those, then the rest.
+/// All libraries that this binary was built with: first library_versions(),
+/// then the rest.
 [[nodiscard]] std::vector<LibraryVersion> all_libraries();
 
 }  // namespace troupe::actors

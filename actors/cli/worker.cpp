@@ -163,8 +163,9 @@ void offer_files(CompanyMember& member, const JobRequest& request) {
   }
 }
 
-/// Encodes the prompts of a job that is still to come, or says why not: then
-/// another process is asked, and this one may do the job all the same.
+/// Encodes the prompts before the job begins, or reports why it cannot. Then
+/// another process is asked to encode, and this process may still compute the
+/// job.
 void encode_for(const Invocation& invocation, const EncodingRecord& record,
                 CompanyMember& member, StopFlag& stop) {
   const config::Config& config = invocation.config;
@@ -185,8 +186,8 @@ void encode_for(const Invocation& invocation, const EncodingRecord& record,
   }
 }
 
-/// The job that this process is offered, once its prompts are there; nothing:
-/// there is none.
+/// The job that this process is offered, once the prompts are encoded; nothing:
+/// there is no job.
 std::optional<Offer> await_job(const Invocation& invocation,
                                CompanyMember& member, StopFlag& stop) {
   while (auto offered = member.wait_for_offer(stop.token())) {

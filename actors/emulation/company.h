@@ -17,12 +17,13 @@
 namespace troupe::actors::emulation {
 
 /// The policies of a company in virtual time, and what their shells do
-/// otherwise: see `emulate`. A pass computes when it begins; what it makes is
+/// otherwise: see `emulate`. A pass computes when it begins; its outputs are
 /// written when it ends.
 class Company {
  public:
   Company(const JobSpec& spec, const Machine& machine, int threads);
-  /// Questions that nobody has answered hold the stores of those who asked.
+  /// Gives up open questions for values, which keep the stores of the asking
+  /// processes alive.
   ~Company();
   Company(const Company&) = delete;
   Company& operator=(const Company&) = delete;
@@ -40,7 +41,7 @@ class Company {
    private:
     const EventQueue<Happening>& queue_;
   };
-  /// How one process asks others for values.
+  /// The channel by which a process asks other processes for values.
   class Asker final : public ValueChannel {
    public:
     Asker(Company& company, std::size_t process)
@@ -70,7 +71,7 @@ class Company {
   void perform(EndSample& end);
   void perform(JobProgress& progress);
   void perform(EndJob& end) { end_ = std::move(end); }
-  /// Those of a job that something befalls.
+  /// Commands of a job with losses, which emulated jobs do not have.
   template <typename Command>
   void perform(Command& /*command*/) {
     throw Error(Errc::internal, "emulation", "an emulated device was given up");
@@ -95,7 +96,7 @@ class Company {
   void pulse();
 
   [[nodiscard]] TimePoint now() const { return queue_.now(); }
-  /// What a message takes from one process to another.
+  /// Virtual time that a message between two processes takes.
   [[nodiscard]] Duration way(std::size_t from, std::size_t to) const {
     return from == to ? Duration{} : machine_.latency();
   }

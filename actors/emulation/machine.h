@@ -9,8 +9,8 @@
 
 namespace troupe::actors::emulation {
 
-/// Modelled devices and the links between them. Each device is a process of its
-/// own with one worker; the coordinator is in the process of device 0.
+/// Modelled devices and the links between them. Every device has a process of
+/// its own with one worker; the coordinator runs in the process of device 0.
 struct Machine {
   /// A forward pass of one row on a device of speed 1.
   double step_ms = 40;
@@ -21,12 +21,13 @@ struct Machine {
   std::uint64_t seed = 0;  ///< of jitter
   std::vector<double> speeds = {1.0};
 
-  /// Of each direction of the link that a device has to all others. Values
-  /// queue at both ends; messages without values take the latency alone.
+  /// Bandwidth and latency of a device's link, for each direction. Values queue
+  /// at both ends; messages without values take the latency alone.
   double link_gbps = 1;
   double link_us = 50;
 
-  /// What the coordinator takes for each event, one after the other.
+  /// Time that the coordinator needs for an event. It handles one event at a
+  /// time.
   Duration coordinator_event = std::chrono::microseconds(5);
 
   // Of the job.
@@ -45,7 +46,7 @@ struct Machine {
   /// step · share · (1 + row_slope · (rows − 1)). Without rows: 0.
   [[nodiscard]] double pass_seconds(const samplers::Task& first,
                                     int rows) const;
-  /// The same for tasks that run together.
+  /// Seconds of a pass with these tasks.
   [[nodiscard]] double pass_seconds(std::span<const SampleTask> tasks) const;
 
   [[nodiscard]] Duration latency() const noexcept;

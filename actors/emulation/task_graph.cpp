@@ -64,7 +64,8 @@ std::vector<std::size_t> hosts_of(int part, const Machine& machine,
   return hosts;
 }
 
-/// All of it over all speeds, and that of each part over its hosts' speeds.
+/// The larger of two: all work over the sum of all speeds, and a part's work
+/// over the speeds of the devices that host the part.
 double work(const TaskGraph& graph, const Machine& machine,
             const Placement& placement, int max_rows) {
   double all = 0;

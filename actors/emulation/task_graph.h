@@ -12,8 +12,9 @@
 
 namespace troupe::actors::emulation {
 
-/// The tasks that an emulated job ran, what they read of each other, and the
-/// passes that they shared. A pass stands behind those that made its inputs.
+/// The tasks of an emulated job, the values that went from task to task, and
+/// the passes that ran them. A pass stands behind the passes that made its
+/// inputs.
 struct TaskGraph {
   /// An input that another task made.
   struct Input {
@@ -59,8 +60,8 @@ struct Bounds {
   /// The longest chain of tasks, each alone on the fastest device, and of the
   /// values that must change device since the plan says so.
   double critical_path = 0;
-  /// All work, in passes as full as `max_rows` allows, over all speeds; or that
-  /// of a part over the speeds of those who may run it.
+  /// All work, in passes as full as `max_rows` allows, over the sum of all
+  /// speeds; or, if larger, a part's work over the speeds of its devices.
   double work = 0;
   /// All bytes that were sent, spread evenly over the devices' links.
   double traffic = 0;

@@ -16,16 +16,16 @@ namespace {
 /// Chunks that one process is asked for at a time: enough for 1 Gbit/s at
 /// 20 ms.
 constexpr std::size_t kChunksAhead = 4;
-/// Givers that are asked at a time. Each is another link, and what they are
-/// asked for must find room in memory.
+/// Givers that are asked at a time. Every giver costs a link, and memory for
+/// the chunks on their way.
 constexpr std::size_t kMostGivers = 8;
-/// From what a giver has said it has to the next question for that.
+/// From a giver's list of its chunks to the next question for the list.
 constexpr auto kLook = std::chrono::seconds(1);
 /// From a question to a giver until the first process is asked as well.
 constexpr auto kSlow = std::chrono::seconds(2);
 /// For givers to be linked to (PeerSpec::deadline) and to say what they have.
 constexpr auto kHeadStart = std::chrono::seconds(2);
-/// For one that did not give.
+/// For a giver that did not answer.
 constexpr auto kGiverRest = std::chrono::seconds(10);
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 namespace troupe::actors {
 
-/// Of whom a process asks which chunk of a model that it fetches. The first
-/// process has all of them. Other workers' processes, the givers, have all or
-/// some, and may be fetching themselves.
+/// Decides which process is asked for which chunk, while this process fetches a
+/// model. The first process has all of them. Other workers' processes, the
+/// givers, have all or some, and may be fetching themselves.
 ///
 ///   - A giver is asked for what it has. The first process is asked for what no
 ///     giver is known to have. For the rest it is asked too, but for one chunk
@@ -22,12 +22,13 @@ namespace troupe::actors {
 ///   - Givers that are known from the beginning have two seconds to say what
 ///     they have before the first process is asked for anything.
 ///   - Each process takes the chunks in an order of its own. So processes that
-///     begin together take different ones from the first process, and then have
-///     something for each other. Orders that only begin at another place are
-///     not enough: two processes do the last part side by side, and took a
-///     third of the chunks twice.
-///   - A giver that does not give rests for a while; what it was asked for goes
-///     to somebody else. One that gives what cannot be right is asked no more.
+///     begin together take different chunks from the first process, and then
+///     exchange chunks. Orders that only begin at another place are not enough:
+///     two processes do the last part side by side, and took a third of the
+///     chunks twice.
+///   - A giver that does not answer rests for a while, and its chunks are asked
+///     of another process. A giver whose answer cannot be right is asked no
+///     more.
 ///
 /// Decides only. Thread: one.
 class ChunkPlan {
@@ -50,11 +51,11 @@ class ChunkPlan {
 
   /// A giver has said which chunks it has.
   void holds(int process, std::vector<bool> which, TimePoint now);
-  /// The chunk is there. It may have come from somebody else before.
+  /// The chunk has come. It may have come from another process before.
   void came(const Question& question);
   /// A giver did not answer, or has not got it.
   void came_not(const Question& question, TimePoint now);
-  /// What it gave cannot be right. False: that was known of this giver.
+  /// The answer cannot be right. False: the giver was distrusted before.
   bool came_wrong(const Question& question);
 
   [[nodiscard]] bool is_done() const noexcept { return num_left_ == 0; }
@@ -85,7 +86,8 @@ class ChunkPlan {
 
   int own_process_;
   std::vector<bool> there_;
-  /// What nobody is asked for, in the order in which it shall come.
+  /// Chunks that no process is asked for now, in the order in which they will
+  /// be fetched.
   std::vector<std::size_t> missing_;
   std::size_t num_left_ = 0;              ///< chunks that are not there
   std::optional<TimePoint> waits_until_;  ///< for givers, to begin with

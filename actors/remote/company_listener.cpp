@@ -1,11 +1,14 @@
 #include "actors/remote/company_listener.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "actors/remote/listen_at.h"
+#include "actors/remote/peer_checks.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 
@@ -34,7 +37,7 @@ CompanyListener::~CompanyListener() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<ModelGiver> model = std::move(spec_.model);
   lock.unlock();
-  // It ends before the hub that it gives to.
+  // The giver ends before the hub over which it gives.
 }
 
 Detours CompanyListener::detours() {
@@ -55,8 +58,8 @@ Detours CompanyListener::detours() {
                           find_other(name, holder, std::move(then));
                         }});
             channel_->open(*hub_, kHomeProcess);
-            for (const auto& [peer, guest] : guests_.all()) {
-              channel_->set_peer(guest->process, peer);
+            for (const auto& [peer, member] : members_.all()) {
+              channel_->set_peer(member->process, peer);
             }
             return channel_;
           },
@@ -69,31 +72,31 @@ Detours CompanyListener::detours() {
 
 void CompanyListener::start(caf::actor_system& system,
                             CoordinatorActor coordinator) {
-  if (spec_.desk != nullptr) {
-    spec_.desk->open(coordinator);
+  if (spec_.clients != nullptr) {
+    spec_.clients->open(coordinator);
   }
   const std::lock_guard lock(mutex_);
   system_ = &system;
   coordinator_ = std::move(coordinator);
-  for (const auto& [peer, guest] : guests_.all()) {
-    if (guest->join) {
-      present(*guest, *guest->join);
+  for (const auto& [peer, member] : members_.all()) {
+    if (member->join) {
+      present(*member, *member->join);
     }
   }
 }
 
 void CompanyListener::stop() {
-  if (spec_.desk != nullptr) {
-    spec_.desk->close();
+  if (spec_.clients != nullptr) {
+    spec_.clients->close();
   }
   const std::lock_guard lock(mutex_);
   if (channel_) {
     channel_->close();
   }
-  for (const auto& [peer, guest] : guests_.all()) {
-    caf::anon_send_exit(std::exchange(guest->actor, nullptr),
+  for (const auto& [peer, member] : members_.all()) {
+    caf::anon_send_exit(std::exchange(member->actor, nullptr),
                         caf::exit_reason::user_shutdown);
-    for (const auto& [number, worker] : std::exchange(guest->workers, {})) {
+    for (const auto& [number, worker] : std::exchange(member->workers, {})) {
       caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
     }
   }
@@ -106,15 +109,15 @@ void CompanyListener::end(std::optional<Failure> cause) {
   is_over_ = true;
   cause_ = std::move(cause);
   const std::string over = wire::encode(News(JobOver{cause_}));
-  for (const auto& [peer, guest] : guests_.all()) {
-    guest->outbox->send(over);
+  for (const auto& [peer, member] : members_.all()) {
+    member->outbox->send(over);
   }
-  left_.wait_for(lock, kFarewell, [this] { return guests_.empty(); });
+  left_.wait_for(lock, kFarewell, [this] { return members_.empty(); });
 }
 
 std::vector<RemoteProcess> CompanyListener::processes() const {
   const std::lock_guard lock(mutex_);
-  return guests_.known();
+  return members_.known();
 }
 
 std::uint64_t CompanyListener::bytes_fetched() const {
@@ -136,7 +139,8 @@ std::uint64_t CompanyListener::bytes_relayed() const {
 
 void CompanyListener::on_greeting(net::PeerId peer,
                                   const net::Greeting& greeting) {
-  if (spec_.desk != nullptr && spec_.desk->knock(*hub_, peer, greeting)) {
+  if (spec_.clients != nullptr &&
+      spec_.clients->accept(*hub_, peer, greeting)) {
     return;
   }
   try {
@@ -151,16 +155,16 @@ void CompanyListener::on_greeting(net::PeerId peer,
       lock.unlock();
       hub_->accept(peer, wire::encode(Welcome{own, kHomeProcess, true, {}}));
     } else {
-      const auto guest =
-          guests_.let_in(*hub_, peer, applicant, greeting.address);
+      const auto member =
+          members_.add(*hub_, peer, applicant, greeting.address);
       if (channel_) {
-        channel_->set_peer(guest->process, peer);
+        channel_->set_peer(member->process, peer);
       }
       lock.unlock();
       hub_->accept(peer,
-                   wire::encode(Welcome{own, guest->process, false,
-                                        guest->address.tokens}),
-                   "process " + std::to_string(guest->process));
+                   wire::encode(Welcome{own, member->process, false,
+                                        member->address.tokens}),
+                   "process " + std::to_string(member->process));
     }
   } catch (const Error& error) {
     hub_->refuse(peer, error.what());
@@ -169,20 +173,20 @@ void CompanyListener::on_greeting(net::PeerId peer,
 
 void CompanyListener::on_up(net::PeerId peer,
                             const net::Greeting& /*greeting*/) {
-  if (const auto guest = guest_of(peer)) {
-    guest->outbox->send(offer_);
+  if (const auto member = member_of(peer)) {
+    member->outbox->send(offer_);
     const std::lock_guard lock(mutex_);
-    if (is_over_) {  // since the knock
-      guest->outbox->send(wire::encode(News(JobOver{cause_})));
+    if (is_over_) {  // since the greeting
+      member->outbox->send(wire::encode(News(JobOver{cause_})));
     } else {
-      guests_.came_up(*guest);
+      members_.came_up(*member);
     }
   }
 }
 
 void CompanyListener::on_room(net::PeerId peer) {
-  if (const auto guest = guest_of(peer)) {
-    guest->outbox->on_room();
+  if (const auto member = member_of(peer)) {
+    member->outbox->on_room();
   }
 }
 
@@ -190,75 +194,76 @@ void CompanyListener::on_beat(net::PeerId peer,
                               std::span<const std::byte> /*payload*/,
                               const std::optional<net::RoundTrip>& round_trip) {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Guest> guest = guests_.find(peer);
-  if (guest && round_trip) {
-    guest->clock.hear(*round_trip, SteadyClock().now());
-    tell_round_trip(*guest, round_trip->taken);
+  const std::shared_ptr<Member> member = members_.find(peer);
+  if (member && round_trip) {
+    member->clock.hear(*round_trip, SteadyClock().now());
+    report_round_trip(*member, round_trip->taken);
   }
 }
 
-/// One that is short, or as long as before, changes nothing for anybody.
-void CompanyListener::tell_round_trip(Guest& guest, Duration taken) {
+/// A round trip that is short, or about as long as the last reported one, is
+/// not reported.
+void CompanyListener::report_round_trip(Member& member, Duration taken) {
   constexpr int kSmoothing = 8;
   constexpr Duration kShort = std::chrono::milliseconds(1);
-  guest.round_trip =
-      guest.round_trip == Duration{}
+  member.round_trip =
+      member.round_trip == Duration{}
           ? taken
-          : guest.round_trip + (taken - guest.round_trip) / kSmoothing;
+          : member.round_trip + (taken - member.round_trip) / kSmoothing;
   const Duration change =
-      std::chrono::abs(guest.round_trip - guest.told_round_trip);
+      std::chrono::abs(member.round_trip - member.reported_round_trip);
   if (coordinator_ && !is_over_ &&
-      change > std::max(kShort, guest.told_round_trip / 4)) {
-    guest.told_round_trip = guest.round_trip;
+      change > std::max(kShort, member.reported_round_trip / 4)) {
+    member.reported_round_trip = member.round_trip;
     caf::anon_send(coordinator_,
-                   RoundTripMeasured{guest.process, guest.round_trip});
+                   RoundTripMeasured{member.process, member.round_trip});
   }
 }
 
 void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
-  if (spec_.desk != nullptr && spec_.desk->lose(peer)) {
+  if (spec_.clients != nullptr && spec_.clients->remove(peer)) {
     return;
   }
-  if (const std::optional<Departure> gone = lose(peer, loss.what)) {
+  if (const std::optional<Departure> gone = remove_member(peer, loss.what)) {
     log_departure(*gone, loss);
   }
 }
 
-/// Who computes now.
+/// Whether any process computes now.
 Rest CompanyListener::rest() const {
-  return spec_.only_directs && !guests_.anyone_works() ? Rest::waits
-                                                       : Rest::works;
+  return spec_.only_directs && !members_.anyone_works() ? Rest::waits
+                                                        : Rest::works;
 }
 
-std::optional<Departure> CompanyListener::lose(net::PeerId peer,
-                                               const std::string& why) {
+std::optional<Departure> CompanyListener::remove_member(
+    net::PeerId peer, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Guest> guest = guests_.remove(peer, !is_over_);
-  if (!guest) {
+  const std::shared_ptr<Member> member = members_.remove(peer, !is_over_);
+  if (!member) {
     return std::nullopt;
   }
   std::optional<Departure> departure;
   // Who has joined and is let go at the end of the job is no news.
-  if (!is_over_ && !guest->is_refused && (guest->actor || !guest->join)) {
-    departure = {.of = guests_.known(*guest),
-                 .has_joined = guest->actor != nullptr,
-                 .is_known = guests_.has_gone_before(*guest),
+  if (!is_over_ && !member->is_refused && (member->actor || !member->join)) {
+    departure = {.of = members_.known(*member),
+                 .has_joined = member->actor != nullptr,
+                 .is_known = members_.has_gone_before(*member),
                  .rest = rest()};
   }
   if (!is_over_) {
-    guests_.known(*guest).gone = why;
+    members_.known(*member).gone = why;
   }
   if (channel_) {
-    channel_->remove_peer(guest->process);
+    channel_->remove_peer(member->process);
   }
-  if (guest->actor) {
+  if (member->actor) {
     caf::anon_send(
         coordinator_,
-        ProcessDown{guest->process, {Errc::unreachable, "process", why, {}}});
-    caf::anon_send_exit(std::exchange(guest->actor, nullptr),
+        ProcessDown{member->process, {Errc::unreachable, "process", why, {}}});
+    caf::anon_send_exit(std::exchange(member->actor, nullptr),
                         caf::exit_reason::user_shutdown);
   }
-  for (const auto& [number, worker] : std::exchange(guest->workers, {})) {
+  for (const auto& [number, worker] : std::exchange(member->workers, {})) {
     caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
   }
   left_.notify_all();
@@ -269,15 +274,15 @@ std::optional<Departure> CompanyListener::lose(net::PeerId peer,
 void CompanyListener::breach(net::PeerId peer, const std::string& what) {
   log_message(LogLevel::warning, what);
   hub_->leave(peer, what);
-  (void)lose(peer, what);
+  (void)remove_member(peer, what);
 }
 
-/// A value of the process had another hash than it said, or is none.
+/// A value of the process had another hash than announced, or cannot be read.
 void CompanyListener::damaged(int process, const std::string& what) {
   std::unique_lock lock(mutex_);
-  if (const auto guest = guests_.find_process(process)) {
+  if (const auto member = members_.find_process(process)) {
     lock.unlock();
-    breach(guest->peer, what);
+    breach(member->peer, what);
   }
 }
 
@@ -295,16 +300,16 @@ void CompanyListener::find_other(const ValueName& name, int holder,
   }
 }
 
-std::shared_ptr<Guest> CompanyListener::guest_of(net::PeerId peer) const {
+std::shared_ptr<Member> CompanyListener::member_of(net::PeerId peer) const {
   const std::lock_guard lock(mutex_);
-  return guests_.find(peer);
+  return members_.find(peer);
 }
 
 // ---- values
 
 void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
                                 std::string_view key) {
-  if (!guest_of(peer)) {  // a client, or one that was lost meanwhile
+  if (!member_of(peer)) {  // a client, or one that was lost meanwhile
     hub_->give_nothing(want);
     return;
   }
@@ -333,8 +338,208 @@ void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
   } else if (!channel || asks_for_model(key)) {
     hub_->give_nothing(want);
   } else if (!channel->answer(want, key)) {
-    breach(peer, "a question for a value that is none");
+    breach(peer, "a question with a key that names no value");
   }
+}
+
+// ---- what processes say
+
+void CompanyListener::on_record(net::PeerId peer,
+                                std::span<const std::byte> record) {
+  const auto member = member_of(peer);
+  if (!member) {
+    if (spec_.clients != nullptr) {
+      spec_.clients->hear(*hub_, peer, record);
+    }
+    return;
+  }
+  try {
+    if (const auto message =
+            member->assembler.add(record, wire::kMostNewsBytes)) {
+      News news = wire::decode_news(bytes_of(*message));
+      if (const auto* value = std::get_if<DamagedValue>(&news)) {
+        blame(member, *value);
+      } else {
+        hear(*member, std::move(news));
+      }
+    }
+  } catch (const Error& error) {
+    std::unique_lock lock(mutex_);
+    const std::string who = label_of(members_.known(*member));
+    lock.unlock();
+    breach(peer, who + ": " + error.what());
+  }
+}
+
+/// Drops one process: the holder that gave the damaged value, or the reader
+/// that reports the damage. The report is believed, because the reader gets
+/// other values whole. A reader that names a second holder is dropped itself:
+/// more likely this reader is wrong than both holders. The coordinator's
+/// process cannot be dropped. Errors: Errc::corrupt_file if the reader is to be
+/// dropped.
+void CompanyListener::blame(const std::shared_ptr<Member>& by,
+                            const DamagedValue& value) {
+  const auto expect = [](bool is_so, const char* what) {
+    require(is_so, Errc::corrupt_file, "value", what);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    expect(value.process == by->process &&
+               value.holder <= static_cast<int>(members_.known().size()),
+           "it speaks for another process");
+    if (is_over_) {
+      return;
+    }
+    expect(value.holder != kHomeProcess,
+           "a value of the first process came damaged to it");
+    expect(by->blamed.value_or(value.holder) == value.holder,
+           "values of two processes came damaged to it");
+    by->blamed = value.holder;
+  }
+  damaged(value.holder, "a value of process " + std::to_string(value.holder) +
+                            " came damaged to process " +
+                            std::to_string(value.process) +
+                            ", which gets others whole");
+}
+
+void CompanyListener::hear(Member& member, News news) {
+  const auto expect = [&](bool is_its_own) {
+    require(is_its_own, Errc::corrupt_file, "message",
+            "it speaks for another process");
+  };
+  const auto pass_on = [&](auto& message) {
+    if (coordinator_) {
+      caf::anon_send(coordinator_, std::move(message));
+    }
+  };
+  const std::lock_guard lock(mutex_);
+  if (auto* join = std::get_if<Join>(&news)) {
+    expect(join->joined.process == member.process && !member.join);
+    this->join(member, std::move(*join));
+  } else if (auto* up = std::get_if<WorkerUp>(&news)) {
+    expect(member.has(up->worker));
+    if (system_ != nullptr) {
+      WorkerActor& worker = member.workers[up->worker];
+      caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+      worker = spawn_worker_proxy(*system_, member.outbox, *up);
+      caf::anon_send(coordinator_, *up, worker);
+    }
+  } else if (auto* down = std::get_if<WorkerDown>(&news)) {
+    expect(member.has(down->worker));
+    if (down->gone && !is_over_) {
+      ++member.num_lost;
+      log_lost_worker(members_.known(member), rest(), down->gone->message);
+    }
+    pass_on(*down);
+  } else if (auto* beat = std::get_if<WorkerBeat>(&news)) {
+    expect(member.has(beat->worker));
+    pass_on(*beat);
+  } else if (auto* result = std::get_if<GrantResult>(&news)) {
+    expect(member.has(result->worker));
+    check_result(*result, spec_.offer);
+    result->span.worker = result->worker;
+    result->span.process = member.process;
+    member.clock.place(result->span, SteadyClock().now());
+    RemoteProcess& known = members_.known(member);
+    known.clock_error = std::max(known.clock_error, member.clock.error());
+    pass_on(*result);
+  } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
+    expect(drain->process == member.process);
+    member.drains = true;
+    pass_on(*drain);
+  } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
+    expect(report->process == member.process);
+    RemoteProcess& known = members_.known(member);
+    known.bytes_sent = report->bytes_given;
+    known.bytes_received = report->bytes_fetched;
+    members_.gives_model(member, report->gives_model);
+  } else {
+    expect(false);
+  }
+}
+
+/// Translates the class numbers of the process to those of the job, then
+/// presents the process to the coordinator.
+void CompanyListener::join(Member& member, Join join) {
+  const std::string& required = spec_.required_class;
+  const std::vector<ClassRecord>& offered = spec_.offer.job.execution_classes;
+  for (WorkerTraits& worker : join.joined.workers) {
+    const ClassRecord& own =
+        join.classes[static_cast<std::size_t>(worker.execution_class)];
+    if (!required.empty() && own.name != required) {
+      const std::string why =
+          "the process computes other bytes than the job: got class " +
+          own.name + ", expected " + required;
+      member.outbox->send(wire::encode(News(RefuseProcess{
+          member.process,
+          {Errc::another_class, "execution class", why,
+           "use the same build on hosts of one kind, or hold all to one level "
+           "with --isa"}})));
+      member.is_refused = true;
+      log_refused(label_of(members_.known(member)), why);
+      return;
+    }
+    worker.execution_class = spec_.classes->number_of(own);
+    if (spec_.row_seconds) {
+      worker.row_seconds = spec_.row_seconds(
+          own, device_name(join.joined.means, worker.device), worker.threads);
+    }
+    std::vector<std::string>& known = members_.known(member).execution_classes;
+    if (std::ranges::find(known, own.name) != known.end()) {
+      continue;
+    }
+    known.push_back(own.name);
+    if (std::ranges::find(offered, own.name, &ClassRecord::name) ==
+        offered.end()) {
+      log_message(LogLevel::warning,
+                  label_of(members_.known(member)) +
+                      " computes in another execution class: its images have "
+                      "the bytes of class " +
+                      own.name +
+                      " (--isa or --require-class holds all to one)");
+    }
+  }
+  member.join = std::move(join);
+  if (system_ != nullptr) {
+    present(member, *member.join);
+  }
+}
+
+/// Shows the process to the coordinator.
+void CompanyListener::present(Member& member, const Join& join) {
+  const net::PeerId peer = member.peer;
+  member.actor = spawn_process_proxy(
+      *system_, {.outbox = member.outbox,
+                 .on_answer =
+                     [this, peer](const AdmitProcess& admit) {
+                       const auto its = member_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its) {
+                         its->first_worker = admit.first_worker;
+                         its->num_workers = admit.num_workers;
+                         members_.known(*its).num_workers = admit.num_workers;
+                         log_joined(members_.known(*its), its->join->joined);
+                       }
+                     },
+                 .on_refusal =
+                     [this, peer](const Failure& why) {
+                       const auto its = member_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its) {
+                         its->is_refused = true;
+                         log_refused(label_of(members_.known(*its)),
+                                     why.message);
+                       }
+                     },
+                 .on_end =
+                     [this, peer] {
+                       const auto its = member_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its && its->actor) {  // let go by the coordinator
+                         its->outbox->send(wire::encode(News(JobOver{})));
+                       }
+                     }});
+  caf::anon_send(coordinator_, join.joined, member.actor);
 }
 
 }  // namespace troupe::actors

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "actors/job_classes.h"
-#include "actors/remote/client_desk.h"
-#include "actors/remote/company_guests.h"
-#include "actors/remote/guest_log.h"
+#include "actors/remote/client_service.h"
 #include "actors/remote/link_channel.h"
+#include "actors/remote/member_list.h"
+#include "actors/remote/member_log.h"
 #include "actors/remote/model_files.h"
 #include "actors/remote/proxies.h"
 #include "actors/shells.h"
@@ -45,7 +45,7 @@ struct ListenerSpec {
   /// For processes that have not got the model; null: they need their own copy.
   std::shared_ptr<ModelGiver> model = {};
   /// Answers clients; it outlives the listener. Null: they are strangers.
-  ClientDesk* desk = nullptr;
+  ClientService* clients = nullptr;
   /// As LinkChannelOptions::silence.
   Duration silence = LinkChannelOptions{}.silence;
   /// Makes the hub; empty: net::make_hub.
@@ -54,8 +54,8 @@ struct ListenerSpec {
 };
 
 /// Lets processes of this and other hosts into a job: the side of the
-/// coordinator. It listens from the beginning. Who comes is told of the job at
-/// once, and joins when it has loaded the model. Hand `detours()` to
+/// coordinator. It listens from the beginning. A process that comes is offered
+/// the job at once, and joins when it has loaded the model. Hand `detours()` to
 /// run_company.
 /// Errors of the constructor: those of listen_at.
 /// Thread: any.
@@ -72,15 +72,15 @@ class CompanyListener final : private net::LinkHandler {
   }
   /// For one run_company, which ends before the listener.
   [[nodiscard]] Detours detours();
-  /// Says that the job is over, and waits until all have left, for a while.
-  /// Before it nobody is let go.
+  /// Sends JobOver to all members, and waits for a while until they have left.
   void end(std::optional<Failure> cause);
-  /// All that ever joined.
+  /// All processes that were ever let in.
   [[nodiscard]] std::vector<RemoteProcess> processes() const;
   /// Bytes of tensors that links brought to this process, and took from it.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
   [[nodiscard]] std::uint64_t bytes_given() const;
-  /// Of those taken: what one process asked of another through this one.
+  /// Part of bytes_given: values that this process relayed between two other
+  /// processes.
   [[nodiscard]] std::uint64_t bytes_relayed() const;
 
  private:
@@ -96,17 +96,18 @@ class CompanyListener final : private net::LinkHandler {
 
   void start(caf::actor_system& system, CoordinatorActor coordinator);
   void stop();
-  [[nodiscard]] std::shared_ptr<Guest> guest_of(net::PeerId peer) const;
-  void hear(Guest& guest, wire::News news);
-  void join(Guest& guest, Join join);
-  void present(Guest& guest, const Join& join);
-  void tell_round_trip(Guest& guest, Duration taken);
-  /// Nothing: there is nothing to say of it.
-  std::optional<Departure> lose(net::PeerId peer, const std::string& why);
+  [[nodiscard]] std::shared_ptr<Member> member_of(net::PeerId peer) const;
+  void hear(Member& member, wire::News news);
+  void join(Member& member, Join join);
+  void present(Member& member, const Join& join);
+  void report_round_trip(Member& member, Duration taken);
+  /// The departure for the log; nothing: it is expected.
+  std::optional<Departure> remove_member(net::PeerId peer,
+                                         const std::string& why);
   [[nodiscard]] Rest rest() const;
   void breach(net::PeerId peer, const std::string& what);
   void damaged(int process, const std::string& what);
-  void blame(const std::shared_ptr<Guest>& by, const DamagedValue& value);
+  void blame(const std::shared_ptr<Member>& by, const DamagedValue& value);
   void find_other(const ValueName& name, int holder,
                   std::function<void(std::optional<int>)> then);
 
@@ -120,7 +121,7 @@ class CompanyListener final : private net::LinkHandler {
   CoordinatorActor coordinator_;
   bool is_over_ = false;
   std::optional<Failure> cause_;  ///< why the job failed
-  CompanyGuests guests_;
+  MemberList members_;
   /// Last, so it ends first: until then its thread calls the handler, which
   /// calls the hub.
   std::unique_ptr<net::Hub> hub_;

@@ -37,8 +37,9 @@ struct PeerSpec {
   /// If it cannot listen it goes on without; the log says so.
   bool may_fail = false;
   std::optional<net::PublicKey> key = {};  ///< of the others, if there are keys
-  /// For another process to answer. The first question for one of its values
-  /// waits so long where nobody does; then it is relayed.
+  /// How long another process may take to answer a dial. The first question for
+  /// a value of that process waits for the dial, and is relayed after this
+  /// time.
   Duration deadline = std::chrono::seconds(2);
 };
 
@@ -108,7 +109,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   /// MemberSpec::patience; Errc::invalid_argument where it refuses,
   /// Errc::interrupted after a stop.
   [[nodiscard]] std::optional<Offered> wait_for_offer(std::stop_token stop);
-  /// Whether the first process has told it to wait for an offer, or to encode.
+  /// Whether the first process has asked it to wait for an offer, or to encode.
   [[nodiscard]] bool stands_by() const;
   /// How the membership ended, once it has.
   [[nodiscard]] std::optional<MemberEnd> end() const;
@@ -118,18 +119,18 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   /// way. Errors: Errc::unreachable once the membership has ended.
   void answer(
       const std::variant<TextEncoded, EncodingDone, EncodingRefused>& answer);
-  // Where the model's files are. Without PeerSpec: at the first process alone,
-  // and this one gives none.
+  // ModelHosts. Without PeerSpec the first process alone serves the model's
+  // files, and this process serves none.
   [[nodiscard]] std::vector<int> model_givers() const override;
   void ask(int process, const std::string& key,
            const net::FetchOptions& options,
            const net::FetchTaker& taker) override;
   void give_model(std::shared_ptr<ModelGiver> giver) override;
-  /// Whether this one gives them.
+  /// Whether this process serves files of the model.
   [[nodiscard]] bool gives_model() const;
-  /// The values that the job's record names: its conditions, and the latents
-  /// that it was given. Errors: Errc::unreachable, Errc::corrupt_file,
-  /// Errc::interrupted after a stop.
+  /// The values that the job's record names: conditions, and given initial
+  /// latents. Errors: Errc::unreachable, Errc::corrupt_file, Errc::interrupted
+  /// after a stop.
   [[nodiscard]] JobValues values_of(const JobRecord& job, std::stop_token stop);
   /// Says that this process cannot do the job, and leaves.
   void decline(const Failure& cause);
@@ -159,8 +160,8 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   /// latest when the link is lost.
   [[nodiscard]] std::future<net::Fetched> ask_home(const std::string& key,
                                                    std::size_t most_bytes);
-  /// What was asked for, when it has come: `what` for people. Errors: those of
-  /// values_of.
+  /// The value that was asked for, when it has come. `what`: its name in
+  /// errors. Errors: those of values_of.
   [[nodiscard]] Parcel take(std::future<net::Fetched>& asked,
                             const std::string& what,
                             const std::stop_token& stop) const;
@@ -173,7 +174,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
                                        std::stop_token drain,
                                        std::stop_token stop);
   void report();
-  void tell_damage(int holder);
+  void report_damage(int holder);
   void tell_worker(int worker, const auto& message);
   void end_worker(const EndWorker& end);
   void finish(MemberEnd end);

@@ -15,9 +15,8 @@ void expect_of_it(bool holds, const char* otherwise) {
 }
 
 void check_vectors(const Tensor& tensor, const Shape& expected) {
-  expect_of_it(
-      tensor.dtype() == DType::f32 && tensor.shape() == expected,
-      "its vectors are not those of the encoder: another shape or kind");
+  expect_of_it(tensor.dtype() == DType::f32 && tensor.shape() == expected,
+               "its vectors have another shape or dtype than the encoder's");
   const std::span<const float> numbers(tensor.data<float>(),
                                        expected.num_elements());
   expect_of_it(
@@ -32,7 +31,7 @@ EncodingAnswer::EncodingAnswer(const EncodingRecord& record,
     : record_(record), shapes_(shapes), texts_(record.texts.size()) {}
 
 void EncodingAnswer::take(TextEncoded text) {
-  expect_of_it(text.text < texts_.size(), "a text that nobody asked for");
+  expect_of_it(text.text < texts_.size(), "a text that was not requested");
   const EncodingText& asked = record_.texts[text.text];
   models::EncodedText& place = texts_[text.text];
   expect_of_it(place.hidden.empty(), "a text that came before");

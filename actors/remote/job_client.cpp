@@ -80,7 +80,7 @@ std::optional<ClientAnswer> JobClient::ask(const ClientQuestion& question,
 
 void JobClient::on_greeting(net::PeerId peer,
                             const net::Greeting& /*greeting*/) {
-  hub_->refuse(peer, "this process lets nobody in");
+  hub_->refuse(peer, "this process is a client and accepts no links");
 }
 
 void JobClient::on_up(net::PeerId /*peer*/, const net::Greeting& /*greeting*/) {

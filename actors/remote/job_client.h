@@ -29,8 +29,8 @@ struct ClientSpec {
       make_hub = {};
 };
 
-/// Asks a job of another process: see ClientDesk. Thread: one, but for the stop
-/// token.
+/// Asks a job of another process: see ClientService. Thread: one, but for the
+/// stop token.
 class JobClient final : private net::LinkHandler {
  public:
   /// Dials. Errors: those of dial_at.

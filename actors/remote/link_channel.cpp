@@ -1,16 +1,277 @@
 #include "actors/remote/link_channel.h"
 
+#include <chrono>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "actors/remote/link_channel_state.h"
+#include "actors/remote/link_values.h"
+#include "actors/remote/peer_routes.h"
 #include "actors/wire/news_codec.h"
+#include "actors/wire/parcel_codec.h"
+#include "kernels/core/clock.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 
 namespace troupe::actors {
+
+/// The questions of a channel over links, and the ways that they go.
+class LinkChannel::State : public std::enable_shared_from_this<State> {
+ public:
+  /// For what comes piece by piece, however slow the link is. What does not
+  /// come ends sooner: with LinkChannelOptions::silence, with its holder's
+  /// lease, or when its run is over.
+  static constexpr auto kDeadline = std::chrono::hours(24);
+
+  struct Question {
+    int holder = 0;
+    ValueName name;
+    Taker taker;
+    bool came_damaged = false;  ///< from its holder
+  };
+
+  State(std::shared_ptr<ValueChannel> its_own, LinkChannelOptions its_options)
+      : options(std::move(its_options)), own(std::move(its_own)) {}
+
+  void get(int holder, const ValueName& name, Taker taker) {
+    if (holder == own_process()) {
+      own->get(holder, name, std::move(taker));
+    } else {
+      ask({holder, name, std::move(taker)}, false);
+    }
+  }
+
+  /// Asks again for a value that came damaged from `holder`. Another holder is
+  /// asked first, if the coordinator knows one.
+  void get_again(int holder, const ValueName& name, const Taker& taker) {
+    options.find_other(name, holder,
+                       [self = shared_from_this(), holder, name,
+                        taker](const std::optional<int>& other) {
+                         if (!other) {
+                           self->get(holder, name, taker);
+                           return;
+                         }
+                         self->get(*other, name,
+                                   [self, holder, name, taker](
+                                       const std::optional<Parcel>& parcel) {
+                                     if (parcel) {
+                                       taker(parcel);
+                                     } else {
+                                       self->get(holder, name, taker);
+                                     }
+                                   });
+                       });
+  }
+
+  /// `relays`: whatever links there are.
+  void ask(Question question, bool relays) {
+    {
+      const std::lock_guard lock(mutex);
+      if (hub != nullptr && send(question, relays)) {
+        return;
+      }
+    }
+    question.taker(std::nullopt);
+  }
+
+  /// Something was heard of a process: questions that wait for it are asked
+  /// again.
+  void settle(int process) {
+    std::map<int, std::vector<Again>>::node_type questions;
+    {
+      const std::lock_guard lock(mutex);
+      questions = waiting.extract(process);
+    }
+    if (questions) {
+      for (const Again& again : questions.mapped()) {
+        again(*this);
+      }
+    }
+  }
+
+  /// What no other process can be asked for.
+  void ask_itself(int process, const std::string& key,
+                  const net::FetchOptions& fetch,
+                  const net::FetchTaker& taker) {
+    {
+      const std::lock_guard lock(mutex);
+      const PeerRoutes::Route route =
+          hub == nullptr ? PeerRoutes::Route{} : way_to(process);
+      if (route.way == PeerRoutes::Way::wait) {
+        waiting[process].push_back([=](State& state) {
+          state.ask_itself(process, key, fetch, taker);
+        });
+        return;
+      }
+      if (route.way == PeerRoutes::Way::direct) {
+        (void)hub->fetch(route.peer, key, fetch, taker);
+        return;
+      }
+    }
+    taker({net::FetchStatus::lost,
+           {},
+           "no link to process " + std::to_string(process)});
+  }
+
+  [[nodiscard]] int own_process() {
+    const std::lock_guard lock(mutex);
+    return routes.own_process();
+  }
+
+  /// Under the mutex.
+  void carry_out(const PeerRoutes::Moves& moves) {
+    if (hub == nullptr) {
+      return;
+    }
+    for (const net::PeerId peer : moves.leave) {
+      hub->leave(peer, "this link is not needed");
+    }
+    if (moves.dial) {
+      net::DialOptions dial = options.dial;
+      dial.record = wire::encode(moves.dial->greeting);
+      try {
+        routes.dialled(moves.dial->process,
+                       hub->dial(moves.dial->endpoint, std::move(dial)));
+      } catch (const Error& error) {
+        log_message(LogLevel::warning, error.what());
+        carry_out(routes.not_dialled(moves.dial->process, clock.now()));
+      }
+    }
+  }
+
+  const LinkChannelOptions options;
+  const std::shared_ptr<ValueChannel> own;
+  const SteadyClock clock;
+  std::mutex mutex;
+  net::Hub* hub = nullptr;
+  PeerRoutes routes;
+  /// Questions that wait for a link to a process: each is asked again.
+  using Again = std::function<void(State&)>;
+  std::map<int, std::vector<Again>> waiting;
+  /// Whose values came damaged, and nothing has come well since.
+  std::map<int, std::string> suspects;
+  std::uint64_t bytes_given = 0;
+  std::uint64_t bytes_fetched = 0;
+  std::uint64_t bytes_relayed = 0;
+
+ private:
+  /// Under the mutex. Makes a link if there is none and one can be made.
+  [[nodiscard]] PeerRoutes::Route way_to(int process) {
+    PeerRoutes::Route route = routes.ask(process, clock.now());
+    carry_out(route.moves);
+    if (route.way == PeerRoutes::Way::wait) {
+      route = routes.ask(process, clock.now());  // can it be dialled?
+    }
+    return route;
+  }
+
+  /// Under the mutex. False, and the question is as before, if no process can
+  /// be asked.
+  [[nodiscard]] bool send(Question& question, bool relays) {
+    PeerRoutes::Route route;
+    if (!relays) {
+      route = way_to(question.holder);
+    }
+    if (route.way == PeerRoutes::Way::wait) {
+      waiting[question.holder].push_back(
+          [question](State& state) { state.ask(question, false); });
+      return true;
+    }
+    const bool is_direct = route.way == PeerRoutes::Way::direct;
+    if (!is_direct && options.relay) {
+      route = routes.ask(*options.relay, clock.now());
+    }
+    if (route.way != PeerRoutes::Way::direct) {
+      return false;
+    }
+    net::FetchOptions fetch;
+    fetch.most_bytes = wire::kMostParcelBytes;
+    fetch.deadline = kDeadline;
+    fetch.silence = is_direct ? options.silence : 2 * options.silence;
+    std::string key = key_of(question.holder, question.name);
+    if (question.came_damaged) {
+      key.insert(0, kAgain);
+    }
+    (void)hub->fetch(route.peer, std::move(key), fetch,
+                     [state = shared_from_this(), is_direct,
+                      question = std::move(question)](net::Fetched fetched) {
+                       state->answered(question, is_direct, fetched);
+                     });
+    return true;
+  }
+
+  void answered(const Question& question, bool is_direct,
+                net::Fetched& fetched) {
+    if (fetched.status == net::FetchStatus::found) {
+      try {
+        const Parcel parcel = from_link(fetched.value);
+        {
+          const std::lock_guard lock(mutex);
+          bytes_fetched += num_bytes(parcel);
+        }
+        question.taker(parcel);
+        if (!is_direct) {
+          blame(question.holder);
+        }
+        return;
+      } catch (const Error& error) {
+        fetched = {net::FetchStatus::corrupt, {}, error.what()};
+      }
+    }
+    const bool is_damaged = fetched.status == net::FetchStatus::corrupt;
+    const bool has_not_come = fetched.status == net::FetchStatus::lost ||
+                              fetched.status == net::FetchStatus::late;
+    if (is_damaged) {
+      // The relay has found the value whole: the last stretch has damaged it.
+      damaged(is_direct ? question.holder : *options.relay, fetched.what);
+    } else if (fetched.status != net::FetchStatus::lost &&
+               fetched.status != net::FetchStatus::gone) {
+      log_message(LogLevel::warning, fetched.what);
+    }
+    if ((has_not_come || is_damaged) && is_direct &&
+        may_relay(question.holder)) {
+      ask({question.holder, question.name, question.taker, is_damaged}, true);
+    } else {
+      question.taker(std::nullopt);
+    }
+  }
+
+  [[nodiscard]] bool may_relay(int holder) const {
+    return options.relay && holder != *options.relay;
+  }
+
+  void damaged(int process, const std::string& what) {
+    const std::string sentence = "a value of process " +
+                                 std::to_string(process) +
+                                 " came damaged: " + what;
+    log_message(LogLevel::warning, sentence);
+    if (may_relay(process)) {
+      const std::lock_guard lock(mutex);
+      suspects.try_emplace(process, sentence);
+      carry_out(routes.distrust(process));
+    } else if (options.on_damage) {
+      options.on_damage(process, sentence);
+    }
+  }
+
+  /// The value has come whole by another way. So the first holder had damaged
+  /// the value, and the reader is not at fault.
+  void blame(int process) {
+    std::map<int, std::string>::node_type suspect;
+    {
+      const std::lock_guard lock(mutex);
+      suspect = suspects.extract(process);
+    }
+    if (suspect && options.on_damage) {
+      options.on_damage(process, suspect.mapped());
+    }
+  }
+};
 
 LinkChannel::LinkChannel(std::shared_ptr<ValueChannel> own,
                          LinkChannelOptions options)
@@ -43,27 +304,27 @@ void LinkChannel::set_peer(int process, net::PeerId peer) {
   state_->routes.link(process, peer);
 }
 
-void LinkChannel::remove_peer(int process) { told({process, {}, {}}); }
+void LinkChannel::remove_peer(int process) { set_address({process, {}, {}}); }
 
-void LinkChannel::told(const PeerAddress& address) {
+void LinkChannel::set_address(const PeerAddress& address) {
   {
     const std::lock_guard lock(state_->mutex);
-    state_->carry_out(state_->routes.told(address));
+    state_->carry_out(state_->routes.set_address(address));
   }
   state_->settle(address.process);
 }
 
-void LinkChannel::knock(net::Hub& hub, net::PeerId peer,
-                        const net::Greeting& greeting) {
+void LinkChannel::accept(net::Hub& hub, net::PeerId peer,
+                         const net::Greeting& greeting) {
   try {
     const PeerGreeting theirs =
         wire::decode_peer_greeting(net::bytes_of(greeting.record));
     const std::lock_guard lock(state_->mutex);
-    if (const auto ours = state_->routes.knocked(peer, theirs)) {
+    if (const auto ours = state_->routes.accept(peer, theirs)) {
       hub.accept(peer, wire::encode(*ours),
                  "process " + std::to_string(theirs.process));
     } else {
-      hub.refuse(peer, "this process lets in processes of its job only");
+      hub.refuse(peer, "this process accepts processes of its job only");
     }
   } catch (const Error& error) {
     hub.refuse(peer, error.what());

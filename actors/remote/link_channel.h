@@ -17,8 +17,8 @@
 namespace troupe::actors {
 
 struct LinkChannelOptions {
-  /// Who is asked for a process without a link; none: it has nothing. A process
-  /// that relays has none.
+  /// The process that relays questions to processes without a link; none: such
+  /// questions get no value. The relay itself has none.
   std::optional<int> relay = {};
   /// How other processes are dialled.
   net::DialOptions dial = {};
@@ -27,9 +27,9 @@ struct LinkChannelOptions {
   /// is longer than any pass. Then it is asked for through the relay, or has
   /// gone. A relay brings all of it at once, and is waited for twice as long.
   Duration silence = std::chrono::minutes(20);
-  /// A value came damaged from `process`. Where there is a relay, this is
-  /// called once for each process, when a value of it has come whole another
-  /// way. It is called at once for values of the relay. Thread: the hub's.
+  /// A value came damaged from `process`. With a relay, it is called once for
+  /// each process, when a value of that process has come whole by another way;
+  /// at once for values of the relay itself. Thread: the hub's.
   std::function<void(int process, const std::string& what)> on_damage = {};
   /// Finds another process than `holder` that holds a value, because the value
   /// came damaged from `holder`. Calls `then` once, on any thread. Only a
@@ -40,14 +40,14 @@ struct LinkChannelOptions {
 };
 
 /// The values of other processes, over links. PeerRoutes decides whether one is
-/// asked over a link of its own or through the coordinator's process. What was
-/// lost with a link, came damaged or does not come is asked for once more
-/// through that, which then asks another holder for what came damaged, if there
-/// is one.
+/// asked over a link of its own or through the coordinator's process. A value
+/// that was lost with a link, came damaged or does not come is asked for once
+/// more through the coordinator's process. The coordinator's process asks
+/// another holder for a damaged value, if it knows one.
 /// Thread: any.
 class LinkChannel final : public ValueChannel {
  public:
-  /// own: answers for this process, whatever number it is asked by.
+  /// own: answers questions for the values of this process.
   explicit LinkChannel(std::shared_ptr<ValueChannel> own,
                        LinkChannelOptions options = {});
   ~LinkChannel() override;
@@ -57,24 +57,25 @@ class LinkChannel final : public ValueChannel {
   /// From now on, as the process with this number. `tokens`: by which others
   /// know it. The hub stays until `close`.
   void open(net::Hub& hub, int own_process, PeerTokens tokens = {});
-  /// Nobody has anything any more, and nobody is answered.
+  /// Ends the channel: questions that wait for a link get no value, and neither
+  /// do later ones.
   void close();
   /// Where a process is asked from now on.
   void set_peer(int process, net::PeerId peer);
-  /// It is no more.
+  /// The process has left.
   void remove_peer(int process);
 
   // What a hub says of peers that are other workers' processes.
-  /// Where one can be reached, or that it has left.
-  void told(const PeerAddress& address);
+  /// Where a worker's process can be dialled, or that it has left.
+  void set_address(const PeerAddress& address);
   /// Lets in processes of this job.
-  void knock(net::Hub& hub, net::PeerId peer, const net::Greeting& greeting);
+  void accept(net::Hub& hub, net::PeerId peer, const net::Greeting& greeting);
   void came_up(net::PeerId peer, const net::Greeting& greeting);
   void lost(net::PeerId peer, const std::string& why);
 
   void get(int holder, const ValueName& name, Taker taker) override;
-  /// Asks a process for something else than a value of the job. Nobody relays
-  /// it: where there is no link and none can be made, it is lost.
+  /// Asks a process for something else than a value of the job. Such a question
+  /// is not relayed: without a link, and if none can be made, it fails.
   void ask(int process, const std::string& key,
            const net::FetchOptions& options, const net::FetchTaker& taker);
   /// Other workers' processes that give files of the model.
@@ -83,11 +84,11 @@ class LinkChannel final : public ValueChannel {
   /// and for the value of another process where nothing is relayed.
   [[nodiscard]] bool answer(net::WantId want, std::string_view key);
 
-  /// Bytes of tensors that this process has given to others.
+  /// Bytes of tensors that this process has sent to other processes.
   [[nodiscard]] std::uint64_t bytes_given() const;
   /// And fetched from others.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
-  /// Of those given: what came from another process.
+  /// Part of bytes_given: values that came from another process.
   [[nodiscard]] std::uint64_t bytes_relayed() const;
 
  private:

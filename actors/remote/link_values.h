@@ -27,8 +27,9 @@ namespace troupe::actors {
 [[nodiscard]] std::string key_of(int holder, const ValueName& name);
 [[nodiscard]] std::optional<std::pair<int, ValueName>> question_of(
     std::string_view key);
-/// Before the key of a value that came damaged from its holder. The
-/// coordinator's process then asks another one that holds it, if there is one.
+/// Prefix of the key of a value that came damaged from its holder. The
+/// coordinator's process then asks another holder of the value, if it knows
+/// one.
 inline constexpr std::string_view kAgain = "again/";
 
 /// The key of a condition of the job, by its hash, at the coordinator's

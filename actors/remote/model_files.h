@@ -33,9 +33,11 @@ inline constexpr std::size_t kModelChunkBytes = std::size_t{1} << 20U;
 /// The key of the list, and of chunks.
 inline constexpr std::string_view kModelFilesKey = "model-files";
 [[nodiscard]] std::string key_of_chunk(std::size_t file, std::uint64_t chunk);
-/// That of what a process has: for each chunk a character, '1' or '0'.
+/// The key of the list of chunks that a process has: for each chunk a
+/// character, '1' or '0'.
 inline constexpr std::string_view kModelChunksKey = "model-chunks";
-/// Whether a key is one of these.
+/// Whether a key asks for the list of files, for a chunk or for the list of
+/// chunks.
 [[nodiscard]] bool asks_for_model(std::string_view key);
 /// The file and the chunk that a key asks for; nothing for other keys.
 [[nodiscard]] std::optional<std::pair<std::size_t, std::uint64_t>> chunk_of(
@@ -80,13 +82,12 @@ class ModelChunks {
   std::uint64_t num_bytes_ = 0;
 };
 
-/// Whether a folder has all these files, as long as they are here.
+/// Whether a folder has all these files, with these lengths.
 [[nodiscard]] bool has_files(const std::filesystem::path& folder,
                              const std::vector<ModelFile>& files);
 
-/// Gives the files of a folder, all of them or those parts that are there.
-/// Reads them on a thread of its own, which ends with it. Thread: any, several
-/// at once.
+/// Serves the files of a model's folder, or the chunks that have arrived so
+/// far. A thread of the object reads the files. Thread: any, several at once.
 class ModelGiver {
  public:
   /// All of `files`, within the folder. Errors: Errc::io for one whose size

@@ -11,8 +11,8 @@
 
 namespace troupe::actors {
 
-/// How a question to the first process is asked. It is waited for as long as
-/// something comes: many may ask at once, and there is no job without it.
+/// Size limit and timeouts of a question to the first process. The timeouts are
+/// long: many processes may ask at once, and without an answer there is no job.
 [[nodiscard]] inline net::FetchOptions patient_fetch(std::size_t most_bytes) {
   return {most_bytes, std::chrono::minutes(10), std::chrono::minutes(1)};
 }

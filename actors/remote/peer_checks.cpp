@@ -96,9 +96,9 @@ void check_result(const GrantResult& result, const Offer& offer) {
                  result.span.duration <= kLongestPass,
              "a pass that took longer than any can");
   check_that(offer.previews || result.previews.empty(),
-             "previews that nobody asked for");
+             "previews, which the job does not show");
   check_that(offer.trajectory || result.points.empty(),
-             "points of a trajectory that nobody asked for");
+             "points of a trajectory, which the job does not keep");
   for (const Preview& preview : result.previews) {
     check_look("a preview", preview.sample_index, preview.call, preview.latents,
                job, num_calls(job));

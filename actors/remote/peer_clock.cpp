@@ -6,11 +6,12 @@
 namespace troupe::actors {
 namespace {
 
-/// Two clocks of quartz drift apart by less than this part of the time. One
-/// that is being set right may be quicker: then bounds cross, and begin anew.
+/// Two clocks of quartz drift apart by less than this part of the time. A clock
+/// that is being adjusted may drift faster: then the bounds cross, and are
+/// measured again.
 constexpr int kDriftShare = 10'000;
 
-/// Whatever the numbers are.
+/// Wraps around instead of overflowing.
 Duration sum(Duration a, Duration b) {
   return Duration(
       static_cast<std::int64_t>(static_cast<std::uint64_t>(a.count()) +

@@ -8,19 +8,19 @@
 
 namespace troupe::actors {
 
-/// How far the clock of another process is ahead of ours, as beats tell: each
-/// gives two bounds, and all of them together the narrowest. The clocks of two
-/// hosts drift, so older bounds grow wider with time.
+/// How far the clock of another process is ahead of ours, measured by beats:
+/// each gives two bounds, and all of them together the narrowest. The clocks of
+/// two hosts drift, so older bounds grow wider with time.
 /// Thread: one at a time.
 class PeerClock {
  public:
-  /// What a beat told that came at `now`.
+  /// The round trip that a beat measured, at `now`.
   void hear(const net::RoundTrip& round_trip, TimePoint now);
-  /// By how much places can be wrong; nothing: no beat has told yet.
+  /// By how much placed spans can be wrong; nothing: no beat has come yet.
   [[nodiscard]] std::optional<Duration> error() const;
   /// Puts a span of that process, which may say anything of its times, on our
   /// time line. It has ended when we hear of it, at `now`; before the first
-  /// beat has told, just then.
+  /// beat, just then.
   void place(TraceSpan& span, TimePoint now) const;
 
  private:

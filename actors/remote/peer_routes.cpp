@@ -22,7 +22,7 @@ void PeerRoutes::link(int process, net::PeerId peer) {
   whose_[peer] = process;
 }
 
-PeerRoutes::Moves PeerRoutes::told(const PeerAddress& address) {
+PeerRoutes::Moves PeerRoutes::set_address(const PeerAddress& address) {
   if (address.endpoints.empty()) {
     const auto found = peers_.find(address.process);
     Moves moves;
@@ -75,7 +75,7 @@ PeerRoutes::Moves PeerRoutes::dial_next(Peer& peer, TimePoint now) {
   if (peer.next_endpoint < peer.address.endpoints.size()) {
     moves.dial = {peer.address.process,
                   peer.address.endpoints[peer.next_endpoint++],
-                  {own_process_, peer.address.tokens.knock}};
+                  {own_process_, peer.address.tokens.request}};
   } else {
     peer.is_dialling = false;
     peer.was_dialled = true;
@@ -96,13 +96,13 @@ PeerRoutes::Moves PeerRoutes::came_up(net::PeerId id,
     return {{}, {id}};
   }
   Peer& peer = found->second;
-  if (peer.dial != id) {  // it has knocked
+  if (peer.dial != id) {  // the peer dialled this process
     peer.links.push_back(id);
     return {};
   }
   if (greeting.process != whose->second ||
       greeting.token != peer.address.tokens.answer) {
-    // Somebody else listens there by now.
+    // Another process listens there by now.
     Moves moves = lost(id, now);
     moves.leave.push_back(id);
     return moves;
@@ -114,9 +114,9 @@ PeerRoutes::Moves PeerRoutes::came_up(net::PeerId id,
   return {};
 }
 
-std::optional<PeerGreeting> PeerRoutes::knocked(net::PeerId peer,
-                                                const PeerGreeting& greeting) {
-  if (own_process_ < 0 || greeting.token != tokens_.knock ||
+std::optional<PeerGreeting> PeerRoutes::accept(net::PeerId peer,
+                                               const PeerGreeting& greeting) {
+  if (own_process_ < 0 || greeting.token != tokens_.request ||
       greeting.process <= kHomeProcess || greeting.process == own_process_ ||
       peers_[greeting.process].is_distrusted) {
     return std::nullopt;

@@ -19,7 +19,7 @@ namespace troupe::actors {
 /// for the link. If the link cannot be made, or breaks, questions are relayed.
 /// After a while the next of them makes another link, and waits no more.
 ///
-///   told ──ask──▶ dialling ──answer──▶ linked ◀──── it knocks here
+///   known ──ask──▶ dialling ──answer──▶ linked ◀──── the peer dials
 ///                  ▲   │ nobody there    │ lost
 ///          a while │   ▼                 │
 ///                 resting ◀──────────────┘
@@ -47,27 +47,28 @@ class PeerRoutes {
     Moves moves;
   };
 
-  /// Before it nobody is let in, and nobody dialled.
-  /// `tokens`: by which the others know it.
+  /// Until this call no process is let in or dialled. `tokens`: by which other
+  /// processes recognise this one.
   void begin(int own_process, PeerTokens tokens);
   [[nodiscard]] int own_process() const noexcept { return own_process_; }
 
   /// A link that others made, from now on used first.
   void link(int process, net::PeerId peer);
   /// Where a process can be reached from now on, or that it has left.
-  [[nodiscard]] Moves told(const PeerAddress& address);
-  /// The way to it, for a question now.
+  [[nodiscard]] Moves set_address(const PeerAddress& address);
+  /// The way to the process, for a question now.
   [[nodiscard]] Route ask(int process, TimePoint now);
   /// A Dial was carried out.
   void dialled(int process, net::PeerId peer);
-  /// It could not be.
+  /// The Dial could not be carried out.
   [[nodiscard]] Moves not_dialled(int process, TimePoint now);
-  /// A link is up: who was dialled has let this process in and said so, or who
-  /// knocked was let in.
+  /// A link is up: the dialled process has accepted this one and answered, or
+  /// this process has accepted the peer.
   [[nodiscard]] Moves came_up(net::PeerId peer, const PeerGreeting& greeting,
                               TimePoint now);
-  /// Whether who knocks is a process of the job, and what to tell it.
-  [[nodiscard]] std::optional<PeerGreeting> knocked(
+  /// The answer to the greeting of a peer that dials; nothing: it is no process
+  /// of the job.
+  [[nodiscard]] std::optional<PeerGreeting> accept(
       net::PeerId peer, const PeerGreeting& greeting);
   /// A link or a dial has ended.
   [[nodiscard]] Moves lost(net::PeerId peer, TimePoint now);
@@ -75,9 +76,9 @@ class PeerRoutes {
   /// relayed from now on.
   [[nodiscard]] Moves distrust(int process);
 
-  /// Who gives files of the model, as was told.
+  /// Processes that serve files of the model, by their addresses.
   [[nodiscard]] std::vector<int> model_givers() const;
-  /// Whose link or dial this is.
+  /// The process of this link or dial.
   [[nodiscard]] std::optional<int> process_of(net::PeerId peer) const;
 
  private:
@@ -98,7 +99,7 @@ class PeerRoutes {
   int own_process_ = -1;
   PeerTokens tokens_;
   std::map<int, Peer> peers_;
-  std::map<net::PeerId, int> whose_;  ///< links, dials, and who knocks
+  std::map<net::PeerId, int> whose_;  ///< links, dials, greeting peers
 };
 
 }  // namespace troupe::actors

@@ -7,7 +7,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Bytes that may wait for a link before what need not be told is left out.
+/// Bytes that may wait for a link before previews and beats are left out.
 constexpr std::size_t kCreditOfExtras = std::size_t{4} << 20U;
 
 template <typename Base>

@@ -4,25 +4,25 @@
 #include <memory>
 
 #include "actors/messages.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/session.h"
 #include "actors/wire/news_codec.h"
 
-// Actors that stand for those of another process: what they are told goes over
-// a link. Their end is told too, where it means something there. Threads of a
-// link may spawn the first two.
+// Actors that stand for actors of another process: messages to a proxy go over
+// a link. The end of a proxy goes over the link too, where the other process
+// has to act on it. Threads of a link may spawn the first two.
 
 namespace troupe::actors {
 
-/// In the coordinator's process: an incarnation of a worker elsewhere. To end
-/// it is to end that (EndWorker).
+/// In the coordinator's process: stands for an incarnation of a worker of
+/// another process. The end of the proxy ends the incarnation (EndWorker).
 [[nodiscard]] WorkerActor spawn_worker_proxy(caf::actor_system& system,
                                              std::shared_ptr<Outbox> outbox,
                                              const WorkerUp& of);
 
-/// In the coordinator's process: another process. `on_answer` hears whether it
-/// was admitted, before the process does; `on_refusal`, that it was not.
-/// `on_end` is called when the coordinator lets it go. Thread of all: the
+/// In the coordinator's process: stands for another process. `on_answer` hears
+/// whether it was admitted, before the process does; `on_refusal`, that it was
+/// not. `on_end` is called when the coordinator lets it go. Thread of all: the
 /// actor's.
 struct ProcessProxySpec {
   std::shared_ptr<Outbox> outbox;
@@ -33,8 +33,9 @@ struct ProcessProxySpec {
 [[nodiscard]] ProcessActor spawn_process_proxy(caf::actor_system& system,
                                                ProcessProxySpec spec);
 
-/// In a worker's process: the coordinator. Those who present themselves to it
-/// are handed to `on_process` and `on_worker`, so that its answers find them.
+/// In a worker's process: stands for the coordinator. Local actors that
+/// announce themselves are passed to `on_process` and `on_worker`, so that
+/// messages of the coordinator reach them.
 /// Thread of both: the actor's.
 struct CoordinatorProxySpec {
   std::shared_ptr<Outbox> outbox;

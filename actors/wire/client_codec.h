@@ -13,7 +13,7 @@ inline constexpr std::size_t kMostClientBytes = std::size_t{4} << 20U;
 /// The most processes that an answer tells of; later ones are left out.
 inline constexpr int kMostClientNodes = 2048;
 
-/// What a client of a job asks, and what it is told. Errors of reading:
+/// A client's question about a job, and the answer. Errors of reading:
 /// Errc::corrupt_file. Thread: any.
 [[nodiscard]] std::string encode(const ClientQuestion& question);
 [[nodiscard]] ClientQuestion decode_question(std::span<const std::byte> bytes);

@@ -165,7 +165,7 @@ class Reader {
   void expect_name(Field f, bool is_known) const {
     if (!is_known) {
       refuse(f.name() + ": got " + in_quotes(by_.GetString(from_, &f)) +
-             ", which this Troupe does not know");
+             ", which this version of Troupe does not know");
     }
   }
   template <HasFields T>

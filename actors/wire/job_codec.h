@@ -25,9 +25,9 @@ inline constexpr std::size_t kMostJobBytes = std::size_t{4} << 20U;
     std::span<const std::byte> bytes,
     models::DenoiserTable table = models::denoiser_table());
 
-/// Reads a record without `check`: for whoever wants to look at one. It takes
-/// at most 64 times the record's size and 1 MiB. Errors: Errc::corrupt_file for
-/// bytes that are no record, another format and fields of a newer Troupe.
+/// Reads a record without `check`, only to look at it. It takes at most 64
+/// times the record's size and 1 MiB. Errors: Errc::corrupt_file for bytes that
+/// are no record, another format and fields of a newer Troupe.
 /// Thread: any.
 [[nodiscard]] JobRecord read_job(std::span<const std::byte> bytes);
 

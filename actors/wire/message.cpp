@@ -15,7 +15,8 @@ namespace troupe::actors::wire {
 
 void refuse(const std::string& what) {
   throw Error(Errc::corrupt_file, "record", what,
-              "it was changed or cut on its way, or comes from another Troupe");
+              "it was damaged or cut on its way, or comes from another version "
+              "of Troupe");
 }
 
 void check_class_name(const std::string& name) {
@@ -29,7 +30,8 @@ void refuse_unknown_fields(const google::protobuf::Message& message) {
   const google::protobuf::Reflection& by = *message.GetReflection();
   if (!by.GetUnknownFields(message).empty()) {
     refuse(kind.name() +
-           " has a field that this Troupe does not know: a newer one wrote it");
+           " has a field that this version of Troupe does not know: a newer "
+           "one wrote it");
   }
   for (int i = 0; i < kind.field_count(); ++i) {
     const google::protobuf::FieldDescriptor& field = *kind.field(i);

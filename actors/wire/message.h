@@ -16,8 +16,8 @@
 #include "kernels/core/tensor.h"
 #include "kernels/core/text.h"
 
-// What the codecs of this folder share. Not included elsewhere: it names
-// protobuf.
+// Functions that the codecs of this folder share. Not included elsewhere: it
+// names protobuf.
 
 namespace troupe::actors::wire {
 
@@ -34,8 +34,8 @@ template <config::NamedEnum Enum>
              : std::optional(static_cast<Enum>(found - names.begin()));
 }
 
-/// Of an execution class, which is shown to people, and stands in fields that
-/// hold nothing else. Errors: Errc::corrupt_file if it is none.
+/// Checks the name of an execution class, which is shown to people. Errors:
+/// Errc::corrupt_file for another text.
 void check_class_name(const std::string& name);
 
 /// Errors: Errc::corrupt_file if the message, or one in it at any depth, has

@@ -269,7 +269,7 @@ News decode_news(std::span<const std::byte> bytes) {
     case proto::News::NEWS_NOT_SET:
       break;
   }
-  refuse("a message that says nothing, or something new");
+  refuse("an empty message, or one of an unknown kind");
 }
 
 }  // namespace troupe::actors::wire

@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostNewsBytes = std::size_t{64} << 20U;
 /// it and a hundred in memory.
 inline constexpr int kMostNewsEntries = 1 << 16;
 
-/// What a coordinator and the processes of its company say to each other.
+/// The messages between a coordinator and the processes of its company.
 using News =
     std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
                  FreeValues, DropRuns, Recall, ProcessJoined, AdmitProcess,
@@ -29,11 +29,11 @@ using News =
 /// As troupe.wire.News. Tensors that a result shows are on the host. Errors:
 /// Errc::invalid_argument above kMostNewsBytes. Thread: any.
 [[nodiscard]] std::string encode(const News& news);
-/// What it reads is well formed; whether its numbers fit the job is for whoever
-/// knows the job. Errors: Errc::corrupt_file. Thread: any.
+/// The message that it returns is well formed; whether its numbers fit the job
+/// is for the receiver to check. Errors: Errc::corrupt_file. Thread: any.
 [[nodiscard]] News decode_news(std::span<const std::byte> bytes);
 
-/// The same for what travels in a greeting.
+/// The same for records that travel in a greeting.
 [[nodiscard]] std::string encode(const Applicant& applicant);
 [[nodiscard]] Applicant decode_applicant(std::span<const std::byte> bytes);
 [[nodiscard]] std::string encode(const Welcome& welcome);

@@ -24,7 +24,7 @@ struct Elements {
   std::size_t num_bytes = 0;
 };
 /// The parcel of an outline, with the elements of its tensors in their order;
-/// those are shared. An empty tensor has none. What it reads is well formed;
+/// those are shared. An empty tensor has none. The parcel is well formed;
 /// `unpack` says whether it is a value. Errors: Errc::corrupt_file. Thread:
 /// any.
 [[nodiscard]] Parcel decode_outline(std::span<const std::byte> outline,

@@ -21,12 +21,12 @@ std::vector<std::string> texts_of(const Field& from) {
 }
 
 void write(const PeerTokens& tokens, proto::PeerTokens& to) {
-  to.set_knock(tokens.knock);
+  to.set_request(tokens.request);
   to.set_answer(tokens.answer);
 }
 
 PeerTokens read(const proto::PeerTokens& from) {
-  return {from.knock(), from.answer()};
+  return {from.request(), from.answer()};
 }
 
 template <typename Message>
@@ -164,7 +164,7 @@ void write(const DamagedValue& damaged, proto::News& news) {
 DamagedValue read(const proto::DamagedValue& from) {
   const DamagedValue damaged{natural(from.process()), natural(from.holder())};
   if (damaged.process == damaged.holder) {
-    refuse("a process that has its own values damaged");
+    refuse("a process that reports its own values as damaged");
   }
   return damaged;
 }

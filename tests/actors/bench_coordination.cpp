@@ -52,8 +52,8 @@ double resident_mib() {
   return static_cast<double>(resident) * 4096 / (1 << 20);
 }
 
-/// Runs so many samples of so many calls, an evaluation with its step each;
-/// returns seconds.
+/// Seconds that a job of `samples` samples takes, with `calls` calls each. A
+/// call is an evaluation and a step.
 double seconds_of(int workers, std::uint64_t samples, int calls) {
   samplers::ScheduleOptions options;
   options.num_inference_steps = calls;

@@ -82,9 +82,9 @@ class Workshop {
       for (const Recall& recall : std::exchange(recalls_, {})) {
         feed(give_back(recall));
       }
-      // Each answer is made when it is its turn: a message that lay behind a
-      // thousand others would have left the caches, and its cost is not the
-      // policy's.
+      // An answer is made just before the policy takes it. An answer made a
+      // thousand answers earlier would have left the caches, and the cost of
+      // that is not the policy's.
       std::ranges::shuffle(workers, random_);
       for (const int w : workers) {
         if (!ready_[static_cast<std::size_t>(w)].empty()) {

@@ -1,4 +1,4 @@
-// What clients of a job ask, and what they are told.
+// The codec of clients' questions, and of the answers.
 
 #include "actors/wire/client_codec.h"
 

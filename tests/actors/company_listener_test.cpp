@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "actors/remote/company_member.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/wire/news_codec.h"
 #include "tests/actors/on_a_switchboard.h"
 
@@ -62,7 +62,7 @@ TEST_F(LinksToAJob, AreRefusedToAnotherVersion) {
 TEST_F(LinksToAJob, SayWhenThereIsNothingLeftToDo) {
   auto early = member();
   ASSERT_TRUE(early->wait_for_offer({}));
-  // It waits for those who are there, and meanwhile somebody comes.
+  // `end` waits until the first member has left. Meanwhile other members come.
   std::jthread farewell([this] { listener_.end({}); });
   std::optional<Offered> offer;
   do {

@@ -1,4 +1,4 @@
-// What a worker's process does with what it is told over its link.
+// What a worker's process does with messages from its link.
 
 #include "actors/remote/company_member.h"
 
@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/remote/proxies.h"
 #include "actors/system_config.h"
 #include "actors/wire/news_codec.h"
@@ -26,9 +26,9 @@
 namespace troupe::actors {
 namespace {
 
-/// A coordinator's process without a coordinator: the test says what is told to
-/// the one process that joins, and takes what that says. Without an offer it
-/// lets that in and says nothing.
+/// A coordinator's process without a coordinator. The test sends messages to
+/// the one process that joins, and reads the answers. Without an offer the
+/// process is let in and gets no message.
 class Director final : public net::LinkHandler {
  public:
   Director(net::Switchboard& board, std::optional<Offer> offer)

@@ -23,7 +23,7 @@ News by_wire(News news) {
   return std::get<News>(wire::decode_news(std::as_bytes(std::span(bytes))));
 }
 
-/// Stands for an actor: ends with it, and ends it when it is told to end.
+/// Stands for an actor: both end together.
 template <typename Base, typename Target>
 class Proxy : public Base {
  public:

@@ -114,7 +114,8 @@ TEST_F(TwoClasses, FailSamplesThatMayNotChange) {
 TEST_F(TwoClasses, AreNotMixedNearTheEndUnlessTheyMay) {
   for (const ClassChange change :
        {ClassChange::begin_anew, ClassChange::wait, ClassChange::refuse}) {
-    // The second class is far slower: what it has left begins anew elsewhere.
+    // The second class is far slower: the first class takes its last samples
+    // over.
     Company company = begun(change);
     company.grant_duration = std::chrono::milliseconds(1);
     while (company.times_ended == 0) {

@@ -1,4 +1,4 @@
-// Processes that join a job, and those that leave of their own accord.
+// Processes that join a job, and processes that drain.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What a coordinator is told follows from the job's record alone, wherever that
-// was read: so another process can put the coordinator up again.
+// The options of a coordinator follow from the job's record alone, in every
+// process: so another process can start the coordinator again.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Who gets which work, and what is told about it.
+// Which worker gets a task, and which reports follow.
 
 #include <gtest/gtest.h>
 
@@ -180,8 +180,8 @@ TEST(CoordinatorPolicy, SpreadsAPicardWindowOverTheWorkers) {
 }
 
 TEST(CoordinatorPolicy, PutsARowWhereItWouldBeDoneFirst) {
-  // A row takes 30 ms on worker 0 and 10 ms on the other: so the round says
-  // that both of them begin with. Sweeps take no time.
+  // A row takes 30 ms on worker 0 and 10 ms on worker 1. The first round, which
+  // both take part in, shows the speeds. Sweeps take no time.
   Company company({.kind = MethodKind::picard, .window_size = 3}, 2, 1,
                   {.workers = alike(2, 1)});
   company.raise_all();

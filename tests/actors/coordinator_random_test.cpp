@@ -179,7 +179,7 @@ class RandomCompany {
     }
   }
 
-  /// About grants that were answered, or that there never were.
+  /// A result for grants that were answered before, or that never existed.
   void late_result() {
     if (said_.empty()) {
       return;
@@ -225,7 +225,7 @@ class RandomCompany {
     result.held.clear();
     switch (random_.below(4)) {
       case 0: {
-        // Somebody else's, who has nothing to do with it.
+        // The result names a worker that did not get the grant.
         result.worker = some_worker();
         result.epoch = company_.epochs[static_cast<std::size_t>(result.worker)];
         if (result.worker != w) {
@@ -244,7 +244,7 @@ class RandomCompany {
         break;
     }
     company_.hear(result);
-    // Those that nobody waits for any more are not looked at.
+    // A result is not checked if its sample no longer waits for it.
     EXPECT_LE(company_.fenced.size(), 1U);
     start_fenced_again();
   }
@@ -274,7 +274,7 @@ class RandomCompany {
     EXPECT_LE(grant.tasks.size(), 16U);
     for (const SampleTask& work : grant.tasks) {
       EXPECT_LT(work.sample_index, samples_);
-      // Told again, it is at the same incarnation.
+      // A grant that is sent again goes to the same incarnation.
       const std::pair holder(grant.worker, grant.epoch);
       EXPECT_EQ(holder_.emplace(work.grant, holder).first->second, holder);
       std::uint32_t& newest = newest_run_[work.sample_index];

@@ -30,7 +30,8 @@ TEST(CoordinatorSharing, BeginsWithOneWorkerAndSharesWithThoseThatComeLater) {
   // Samples that have not begun go to the next one.
   company.raise(0);
   EXPECT_EQ(company.workers_of_run.size(), 16U);
-  // When there are none, what the others have is shared at once.
+  // When no sample waits, a new worker gets samples of the other workers at
+  // once.
   company.raise(2);
   company.run_to_end();
   EXPECT_EQ(num_done(company), 16U);
@@ -55,7 +56,7 @@ struct LastSample {
       company.now += milliseconds(20);
     }
   }
-  /// Those that worked for the sample of the slow one.
+  /// The workers that computed tasks of the slow worker's sample.
   [[nodiscard]] std::set<int> workers() const {
     for (const auto& [run, workers] : company.workers_of_run) {
       if (workers.contains(kSlow)) {

@@ -1,5 +1,5 @@
-// What the coordinator says of values: where they are, what is fetched, what is
-// freed, and what is begun anew when they are lost.
+// What the coordinator says of values: where values are, which are fetched and
+// freed, and which samples start again when values are lost.
 
 #include <gtest/gtest.h>
 
@@ -69,18 +69,18 @@ TEST(CoordinatorValues, FreesADeadSlotWhereverItMayBe) {
       return std::ranges::find(freed.slots, boundary) != freed.slots.end();
     });
   };
-  std::set<int> told;
+  std::set<int> informed;
   for (const FreeValues& free : company.freed) {
     if (is_told(free.frees)) {
-      told.insert(free.process);
+      informed.insert(free.process);
     }
   }
   for (const Grant& grant : company.grants) {
     if (is_told(grant.frees)) {
-      told.insert(grant.worker);
+      informed.insert(grant.worker);
     }
   }
-  EXPECT_EQ(told, (std::set<int>{0, 1}));
+  EXPECT_EQ(informed, (std::set<int>{0, 1}));
 }
 
 TEST(CoordinatorValues, TellsAgainWhatALostGrantTookAlong) {
@@ -113,12 +113,12 @@ TEST(CoordinatorValues, EndsASampleWhenItsResultIsHome) {
   company.on(ValuesFetched{fetch.sample_index, fetch.run, {}});
   EXPECT_EQ(num_done(company), 1U);
   EXPECT_EQ(company.times_ended, 1);
-  std::set<int> told;
+  std::set<int> informed;
   for (const DropRuns& drop : company.dropped) {
     EXPECT_FALSE(drop.last_run);
-    told.insert(drop.process);
+    informed.insert(drop.process);
   }
-  EXPECT_EQ(told, (std::set<int>{0, 1}));
+  EXPECT_EQ(informed, (std::set<int>{0, 1}));
 }
 
 TEST(CoordinatorValues, BeginsASampleAnewWhoseResultIsGone) {

@@ -77,7 +77,7 @@ TEST(AJobWithoutWorkers, WaitsForTheNextProcessWhenTheLastIsGone) {
         company.forget(1);
         company.on(ProcessDown{1, {Errc::unreachable, "process", "lost", {}}});
       }
-      EXPECT_TRUE(company.progress.waits_for_workers) << "told at once";
+      EXPECT_TRUE(company.progress.waits_for_workers) << "reported at once";
       company.on(TimeTick{});
       EXPECT_EQ(company.times_ended, 0);
       company.join(2, alike(2, 2));

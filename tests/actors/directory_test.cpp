@@ -53,7 +53,7 @@ TEST(RunDirectory, TellsOfAFreedValueWhoeverMayHoldIt) {
   values.add(5, 1, {});
   EXPECT_EQ(values.free(5), (InlineVector<int, 4>{1, 2}));
   EXPECT_TRUE(values.free(5).empty());
-  values.add(5, 2, {});  // late: it has been told
+  values.add(5, 2, {});  // late: it has been asked to free it
   EXPECT_FALSE(values.holder(5, 2));
   EXPECT_EQ(values.processes(), (std::set<int>{1, 2}));
 }

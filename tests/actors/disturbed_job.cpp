@@ -108,7 +108,8 @@ class Disturber {
     switch (planned.kind) {
       case Disturbance::end_within:
         kill(executor);
-        // Goes on at once: what it says races with the news of its end.
+        // Goes on at once: the result races with the message that the worker
+        // has ended.
         wait_for_end(ctx, planned.kind, [] { std::this_thread::yield(); });
         break;
       case Disturbance::end_between:

@@ -57,7 +57,7 @@ struct DisturbedRun {
   std::map<std::uint64_t, Tensor> latents;  ///< by sample
   /// How often each kind really struck.
   std::array<int, std::size(kDisturbances)> struck{};
-  /// Passes that computed their values although their worker had ended.
+  /// Passes that computed values after the end of their worker.
   int late_passes = 0;
 };
 

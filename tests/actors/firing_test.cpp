@@ -40,7 +40,8 @@ class Firings : public testing::Test {
     return made;
   }
 
-  /// Somebody of its process makes a value that tasks wait for, or frees it.
+  /// Makes a value that tasks wait for, as another worker of the process would,
+  /// or frees the value.
   void make_something(Random& random) {
     if (coming_.empty()) {
       return;
@@ -106,8 +107,8 @@ TEST_F(Firings, AnswerForAPassThatIsDoneWhenTheirWorkerEnds) {
   EXPECT_FALSE(answers_[0].failure);
 }
 
-/// Everything that its actor, its store and its executor can do to it, in any
-/// order.
+/// Every call that the actor, the store and the executor make on a Firing, in
+/// random order.
 TEST_F(Firings, AnswerEachGrantOnceWhateverTheOrder) {
   Random random(5);
   std::set<std::uint64_t> granted;
@@ -120,7 +121,7 @@ TEST_F(Firings, AnswerEachGrantOnceWhateverTheOrder) {
         Grant made = grant({task(++next, sample)});
         SampleTask& work = made.tasks.front();
         if (random.chance(0.3)) {
-          // A state that somebody of its process makes, or has lost.
+          // A state that another worker of the process makes, or a lost state.
           work.task.inputs = {static_cast<samplers::Slot>(next + 1'000'000)};
           if (random.chance(0.7)) {
             made.coming_inputs = {{sample, 0, work.task.inputs[0]}};

@@ -29,8 +29,8 @@ namespace {
 using namespace troupe;
 using namespace troupe::actors;
 
-/// What the reader of a record may hold at once: so many times its size, and
-/// something for any record.
+/// Memory that the reader of a record may hold at once: so many times the
+/// record's size, and a constant.
 constexpr std::size_t kMostPerByte = 64;
 constexpr std::size_t kMostToRead = std::size_t{1} << 20U;
 /// protobuf 3.21 reserves up to this for a text that is longer than the message
@@ -101,7 +101,8 @@ auto read_as(std::span<const std::byte> bytes, const Decode& decode)
   }
 }
 
-/// What was read says the same when it travels on. False: it was refused.
+/// Encoding and decoding a record that was read changes nothing. False: the
+/// bytes were refused.
 template <class Message, typename Decode>
 bool read_and_send(std::span<const std::byte> bytes, const Decode& decode) {
   const auto value = read_as<Message>(bytes, decode);
@@ -169,7 +170,7 @@ std::string some_news(std::uint64_t which) {
       Offer{.job = seed_record(which)},
       Join{{{.name = "0123456789abcdef"}}, {1, {WorkerTraits{}}, 3}},
       EndWorker{1, 2, fill.failure()},
-      PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}, true},
+      PeerAddress{1, {"tcp://10.0.0.1:7"}, {"request", "answer"}, true},
       JobOver{fill.failure()},
       ProcessReport{1, 2, 3, true},
       DamagedValue{1, 2},
@@ -203,7 +204,7 @@ constexpr Kind kKinds[] = {
     {feed<troupe::wire::Welcome, actors::wire::decode_welcome>,
      [](std::uint64_t) {
        return actors::wire::encode(
-           Welcome{"0.9", 7, true, {"knock", "answer"}});
+           Welcome{"0.9", 7, true, {"request", "answer"}});
      }},
     {feed<troupe::wire::PeerGreeting, actors::wire::decode_peer_greeting>,
      [](std::uint64_t) {

@@ -131,7 +131,7 @@ class PlainGroups {
   void leave() {
     const int worker = some_worker();
     if (gone_.insert(worker).second) {
-      loads.leave(worker);
+      loads.remove_worker(worker);
       if (PlainGroup* group = group_of(worker)) {
         auto& spares = spares_[group->execution_class];
         group->staff.erase(worker);
@@ -226,7 +226,7 @@ class PlainGroups {
   std::map<int, std::vector<int>> spares_;  ///< by class
 };
 
-// A job knows its classes before it has workers of each.
+// A job can know a class before the first worker of the class comes.
 TEST(GroupLoads, HaveNoGroupOfAClassThatNobodyIsOf) {
   GroupLoads loads(1);
   EXPECT_FALSE(loads.fullest(0));

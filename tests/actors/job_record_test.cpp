@@ -73,7 +73,7 @@ TEST(JobRecord, HasANameThatFollowsFromEveryField) {
   moved.model.tensors_xxh3 = {1, 2};
   EXPECT_EQ(hash_of(moved), hash_of(job));
   for (int field = 1; field < all.count; ++field) {
-    // A random value may be the one that was there: one of several is not.
+    // A random value may equal the old value; one of sixteen does not.
     bool is_other = false;
     std::string key;
     for (std::uint64_t seed = 1; seed <= 16 && !is_other; ++seed) {

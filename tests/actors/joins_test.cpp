@@ -87,7 +87,7 @@ class JoinedJob {
     scheduler_.run();
   }
 
-  /// Its node, which asks to join with one worker.
+  /// The node of a process, which asks to join with one worker.
   NodeActor join(int process) {
     const bool is_known = stores_.contains(process);
     NodeSpec spec = node(process);

@@ -1,5 +1,5 @@
-// Whom a channel over links asks for a value that came damaged, and what it
-// says of who gave it.
+// Which process a LinkChannel asks for a value that came damaged, and how it
+// reports the giver of the damaged value.
 
 #include "actors/remote/link_channel.h"
 
@@ -108,7 +108,7 @@ TEST_F(DamageAtAReader, IsToldOnceTheValueHasComeAnotherWay) {
   get(1);  // its values are whole now
   EXPECT_EQ(hub.newest(), Asked(10, "1/3/1/7"));
   hub.find();
-  EXPECT_EQ(blamed.size(), 1U) << "told twice";
+  EXPECT_EQ(blamed.size(), 1U) << "reported twice";
 }
 
 TEST_F(DamageAtAReader, IsToldOfALaterValueIfThisOneDoesNotCome) {
@@ -211,9 +211,9 @@ TEST_F(DamageAtTheRelay, IsNotLookedForInOtherQuestions) {
 class QuestionsForAProcess : public testing::Test {
  protected:
   QuestionsForAProcess() {
-    channel.open(hub, 2, {"own knock", "own answer"});
+    channel.open(hub, 2, {"own request", "own answer"});
     channel.set_peer(kHomeProcess, 10);
-    channel.told({3, {"ipc:///a"}, {"knock", "answer"}, true});
+    channel.set_address({3, {"ipc:///a"}, {"request", "answer"}, true});
   }
   void ask(int process) {
     channel.ask(process, "model-chunks", {}, [this](const net::Fetched& its) {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"

@@ -75,8 +75,8 @@ struct LinksOptions {
   Duration silence = LinkChannelOptions{}.silence;
   /// Of their ipc sockets; empty: the links stay within this process.
   std::string folder = {};
-  /// The coordinator was told that a worker is up: what it grants from the next
-  /// result on counts with that worker. Thread: a hub's.
+  /// Called when a worker has come up at the coordinator: grants from the next
+  /// result on count with that worker. Thread: a hub's.
   std::function<void()> on_worker_up = [] {};
 };
 
@@ -88,7 +88,7 @@ struct LinksResult {
   std::vector<RemoteProcess> processes;
 };
 
-/// What processes are told of a job: of its record, what messages are held
+/// The offer of a job, with the part of its record that messages are checked
 /// against.
 [[nodiscard]] Offer offer_of(const JobSpec& spec);
 

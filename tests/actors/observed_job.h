@@ -16,7 +16,7 @@
 
 namespace troupe::actors {
 
-/// Keeps what it is told.
+/// Keeps what the job reports.
 class Collector final : public Observer {
  public:
   void on_sample(const SampleOutcome& outcome) override {
@@ -99,7 +99,7 @@ inline void expect_same(const std::map<std::uint64_t, Tensor>& a,
   }
 }
 
-/// One row or two for each method, approximate ones included.
+/// Options for every method, approximate methods included.
 inline std::vector<samplers::MethodOptions> every_method() {
   return {
       {.kind = samplers::MethodKind::sequential},

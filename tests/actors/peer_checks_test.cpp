@@ -193,7 +193,7 @@ TEST(PeerChecks, EndWithAProcessThatShowsWhatNobodyAskedFor) {
   for (const RemoteProcess& process : result.processes) {
     if (process.gone) {
       ++dropped;
-      EXPECT_NE(process.gone->find("previews that nobody asked for"),
+      EXPECT_NE(process.gone->find("previews, which the job does not show"),
                 std::string::npos)
           << *process.gone;
     }

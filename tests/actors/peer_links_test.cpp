@@ -58,7 +58,7 @@ LinksOptions with_peers(Peers first, Peers second) {
   return options;
 }
 
-/// What its workers' processes say that they have sent and received.
+/// Bytes sent and received, as the workers' processes report them.
 RemoteProcess total(const LinksResult& result) {
   RemoteProcess sum;
   for (const RemoteProcess& process : result.processes) {
@@ -245,8 +245,8 @@ TEST(PeerLinks, EndWithAProcessThatGivesTheCoordinatorDamagedValues) {
   expect_same(expected, job.seen.latents, "a process that was dropped");
 }
 
-/// Asks the coordinator's process as it is told, and others for values that
-/// they will never make: they live, and never answer.
+/// Passes questions to the coordinator's process on, and asks other processes
+/// for values that they never make: these processes live, and never answer.
 class AsksInVain final : public HubBefore {
  public:
   using HubBefore::HubBefore;
@@ -319,7 +319,7 @@ TEST(PeerLinks, SendASampleBackWhoseHolderNeverAnswers) {
   expect_same(expected, two.job.seen.latents, "answers that never came");
 }
 
-/// Somebody who knocks at a worker's process.
+/// A peer that dials a worker's process.
 class Stranger final : public net::LinkHandler {
  public:
   void on_greeting(net::PeerId, const net::Greeting&) override {}

@@ -16,12 +16,12 @@ using std::chrono::seconds;
 class Routes : public testing::Test {
  protected:
   Routes() {
-    routes_.begin(1, {"own knock", "own answer"});
-    EXPECT_TRUE(routes_.told(address()).leave.empty());
+    routes_.begin(1, {"own request", "own answer"});
+    EXPECT_TRUE(routes_.set_address(address()).leave.empty());
   }
 
   static PeerAddress address() {
-    return {2, {"ipc:///a", "ipc:///b"}, {"their knock", "their answer"}};
+    return {2, {"ipc:///a", "ipc:///b"}, {"their request", "their answer"}};
   }
 
   /// Process 2 has been dialled, under this number, and has answered.
@@ -39,7 +39,7 @@ class Routes : public testing::Test {
 TEST_F(Routes, GoThroughTheCoordinatorToWhomNobodyKnows) {
   EXPECT_EQ(routes_.ask(3, now_).way, Way::relay);
   PeerRoutes young;
-  (void)young.told(address());
+  (void)young.set_address(address());
   const auto route = young.ask(2, now_);
   EXPECT_EQ(route.way, Way::relay) << "it has no number yet";
   EXPECT_FALSE(route.moves.dial);
@@ -51,7 +51,7 @@ TEST_F(Routes, WaitForTheFirstLink) {
   ASSERT_TRUE(first.moves.dial);
   EXPECT_EQ(first.moves.dial->endpoint, "ipc:///a");
   EXPECT_EQ(first.moves.dial->greeting.process, 1);
-  EXPECT_EQ(first.moves.dial->greeting.token, "their knock");
+  EXPECT_EQ(first.moves.dial->greeting.token, "their request");
   routes_.dialled(2, 7);
   const auto second = routes_.ask(2, now_);
   EXPECT_EQ(second.way, Way::wait);
@@ -93,11 +93,12 @@ TEST_F(Routes, RestAfterALinkThatBroke) {
 
 TEST_F(Routes, LeaveWhoeverListensThereByNow) {
   for (const PeerGreeting& stranger :
-       {PeerGreeting{2, "their knock"}, PeerGreeting{3, "their answer"},
+       {PeerGreeting{2, "their request"}, PeerGreeting{3, "their answer"},
         PeerGreeting{}}) {
     PeerRoutes routes;
-    routes.begin(1, {"own knock", "own answer"});
-    (void)routes.told({2, {"ipc:///a"}, {"their knock", "their answer"}});
+    routes.begin(1, {"own request", "own answer"});
+    (void)routes.set_address(
+        {2, {"ipc:///a"}, {"their request", "their answer"}});
     (void)routes.ask(2, now_);
     routes.dialled(2, 7);
     const auto moves = routes.came_up(7, stranger, now_);
@@ -106,24 +107,24 @@ TEST_F(Routes, LeaveWhoeverListensThereByNow) {
   }
 }
 
-TEST_F(Routes, UseTheLinkOfWhoeverKnocksWithTheToken) {
-  const auto answer = routes_.knocked(9, {2, "own knock"});
+TEST_F(Routes, UseTheLinkOfAGreetingWithTheToken) {
+  const auto answer = routes_.accept(9, {2, "own request"});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->process, 1);
   EXPECT_EQ(answer->token, "own answer");
   EXPECT_EQ(routes_.ask(2, now_).way, Way::wait) << "it is not up yet";
-  (void)routes_.came_up(9, {2, "own knock"}, now_);
+  (void)routes_.came_up(9, {2, "own request"}, now_);
   EXPECT_EQ(routes_.ask(2, now_).peer, 9U);
-  EXPECT_FALSE(routes_.knocked(10, {2, "own answer"}));
-  EXPECT_FALSE(routes_.knocked(10, {2, ""}));
-  EXPECT_FALSE(routes_.knocked(10, {0, "own knock"})) << "the coordinator";
-  EXPECT_FALSE(routes_.knocked(10, {1, "own knock"})) << "itself";
+  EXPECT_FALSE(routes_.accept(10, {2, "own answer"}));
+  EXPECT_FALSE(routes_.accept(10, {2, ""}));
+  EXPECT_FALSE(routes_.accept(10, {0, "own request"})) << "the coordinator";
+  EXPECT_FALSE(routes_.accept(10, {1, "own request"})) << "itself";
 }
 
 TEST_F(Routes, KeepTheOtherLinkWhereBothHaveDialled) {
   link(7);
-  (void)routes_.knocked(9, {2, "own knock"});
-  (void)routes_.came_up(9, {2, "own knock"}, now_);
+  (void)routes_.accept(9, {2, "own request"});
+  (void)routes_.came_up(9, {2, "own request"}, now_);
   EXPECT_EQ(routes_.ask(2, now_).peer, 7U);
   (void)routes_.lost(7, now_);
   EXPECT_EQ(routes_.ask(2, now_).peer, 9U);
@@ -131,12 +132,12 @@ TEST_F(Routes, KeepTheOtherLinkWhereBothHaveDialled) {
 
 TEST_F(Routes, EndWithTheProcess) {
   link(7);
-  (void)routes_.knocked(9, {2, "own knock"});
-  const auto moves = routes_.told({2, {}, {}});
+  (void)routes_.accept(9, {2, "own request"});
+  const auto moves = routes_.set_address({2, {}, {}});
   EXPECT_EQ(moves.leave, std::vector<net::PeerId>{7});
   EXPECT_EQ(routes_.ask(2, now_).way, Way::relay);
   EXPECT_FALSE(routes_.ask(2, now_ + seconds(60)).moves.dial);
-  EXPECT_EQ(routes_.came_up(9, {2, "own knock"}, now_).leave,
+  EXPECT_EQ(routes_.came_up(9, {2, "own request"}, now_).leave,
             std::vector<net::PeerId>{9});
 }
 
@@ -144,17 +145,17 @@ TEST_F(Routes, KnowWhoGivesTheModel) {
   EXPECT_EQ(routes_.model_givers(), std::vector<int>{});
   PeerAddress giver = address();
   giver.gives_model = true;
-  (void)routes_.told(giver);
+  (void)routes_.set_address(giver);
   EXPECT_EQ(routes_.model_givers(), std::vector<int>{2});
   link(7);
-  (void)routes_.told(giver);
+  (void)routes_.set_address(giver);
   EXPECT_EQ(routes_.ask(2, now_).peer, 7U) << "its link stays";
   (void)routes_.distrust(2);
   EXPECT_EQ(routes_.model_givers(), std::vector<int>{});
   giver.process = 3;
-  (void)routes_.told(giver);
+  (void)routes_.set_address(giver);
   EXPECT_EQ(routes_.model_givers(), std::vector<int>{3});
-  (void)routes_.told({3, {}, {}});
+  (void)routes_.set_address({3, {}, {}});
   EXPECT_EQ(routes_.model_givers(), std::vector<int>{});
 }
 
@@ -164,7 +165,7 @@ TEST_F(Routes, AvoidAProcessWhoseValuesCameDamaged) {
   const auto route = routes_.ask(2, now_ + seconds(60));
   EXPECT_EQ(route.way, Way::relay);
   EXPECT_FALSE(route.moves.dial);
-  EXPECT_FALSE(routes_.knocked(9, {2, "own knock"}));
+  EXPECT_FALSE(routes_.accept(9, {2, "own request"}));
 }
 
 }  // namespace

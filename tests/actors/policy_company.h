@@ -27,9 +27,9 @@ inline std::vector<WorkerTraits> alike(int workers, int max_rows) {
                                    {.max_rows = max_rows});
 }
 
-/// The policy with workers that answer when told, and compute nothing. Their
-/// own policies join what they are granted into passes; two at most lie in a
-/// mailbox. Values are where the results say at once.
+/// The coordinator's policy with workers that answer when the test asks, and
+/// compute nothing. The workers' own policies join granted tasks into passes; a
+/// mailbox holds two passes at most. Values are at once where the results say.
 class Company {
  public:
   Company(samplers::MethodOptions method, int workers, std::uint64_t samples,

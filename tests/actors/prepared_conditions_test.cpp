@@ -41,8 +41,8 @@ class Table final : public models::PreparedCondition {
   std::atomic<int>& alive_;
 };
 
-/// Predicts the label of its condition. Counts preparations, and holds one of
-/// class `held` back until it is told to go on.
+/// Predicts the label of its condition. Counts preparations, and holds back
+/// that of class `held` until `go_on`.
 class Labels final : public models::Denoiser {
  public:
   Labels() {

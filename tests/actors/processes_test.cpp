@@ -1,5 +1,5 @@
-// Companies of several processes: what they fetch, and what becomes of a job
-// when one of them ends.
+// Companies of several processes: which values travel, and what becomes of a
+// job when a process ends.
 
 #include <gtest/gtest.h>
 
@@ -369,7 +369,7 @@ TEST(Processes, EndTheJobWithTheCoordinatorsOwn) {
                     return CoordinatorActor(system.spawn<Executioner>(
                         std::move(coordinator), 0, 4));
                   }});
-  // Its end, or what its workers say of values that went with it.
+  // The cause is the end of the process, or a worker's report of lost values.
   EXPECT_TRUE(result.failure);
   EXPECT_LT(run.seen.latents.size(), 5U);
 }

@@ -6,7 +6,8 @@
 
 #include "actors/job_fields.h"
 
-// Records for tests: random ones that only travel, and small ones that run.
+// Records for tests: random records for the codec, and small records that can
+// run.
 
 namespace troupe::actors {
 

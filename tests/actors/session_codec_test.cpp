@@ -27,11 +27,11 @@ TEST(SessionCodec, BringsGreetingsBack) {
   EXPECT_EQ(came.name, applicant.name);
   EXPECT_EQ(came.endpoints, applicant.endpoints);
   const Welcome welcome = wire::decode_welcome(
-      bytes_of(wire::encode(Welcome{"0.9", 7, true, {"knock", "answer"}})));
+      bytes_of(wire::encode(Welcome{"0.9", 7, true, {"request", "answer"}})));
   EXPECT_EQ(welcome.version, "0.9");
   EXPECT_EQ(welcome.process, 7);
   EXPECT_TRUE(welcome.is_over);
-  EXPECT_EQ(welcome.tokens.knock, "knock");
+  EXPECT_EQ(welcome.tokens.request, "request");
   EXPECT_EQ(welcome.tokens.answer, "answer");
   const PeerGreeting peer = wire::decode_peer_greeting(
       bytes_of(wire::encode(PeerGreeting{5, "token"})));
@@ -108,10 +108,10 @@ TEST(SessionCodec, BringsTheRestBack) {
   EXPECT_EQ(there_and_back(end).epoch, 7U);
   EXPECT_EQ(there_and_back(end).cause.code, end.cause.code);
   EXPECT_EQ(there_and_back(end).cause.message, end.cause.message);
-  const PeerAddress peer{4, {"tcp://a:1"}, {"knock", "answer"}};
+  const PeerAddress peer{4, {"tcp://a:1"}, {"request", "answer"}};
   EXPECT_EQ(there_and_back(peer).process, 4);
   EXPECT_EQ(there_and_back(peer).endpoints, peer.endpoints);
-  EXPECT_EQ(there_and_back(peer).tokens.knock, "knock");
+  EXPECT_EQ(there_and_back(peer).tokens.request, "request");
   EXPECT_EQ(there_and_back(peer).tokens.answer, "answer");
   EXPECT_FALSE(there_and_back(peer).gives_model);
   EXPECT_TRUE(there_and_back(PeerAddress{4, {}, {}, true}).gives_model);

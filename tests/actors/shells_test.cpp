@@ -97,7 +97,7 @@ class Shells : public testing::Test {
     scheduler_.run();
   }
 
-  /// Runs one job of `worker` and delivers everything that follows.
+  /// Runs one job of `worker`, then delivers all messages that follow.
   bool work(int worker) {
     const bool ran = executors_[static_cast<std::size_t>(worker)]->run_one();
     scheduler_.run();

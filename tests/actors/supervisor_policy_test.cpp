@@ -92,8 +92,8 @@ TEST(SupervisorPolicy, IgnoresNewsOfAnEarlierIncarnation) {
   EXPECT_TRUE(policy.on(ChildDown{0, 1, kCause}, {}).empty());
 }
 
-/// Children and what is known of them, under events in any order, late ones
-/// and those that come twice among them.
+/// Children, and the test's own list of their states, under random events. Some
+/// events come late or twice.
 class RandomChildren {
  public:
   explicit RandomChildren(std::uint64_t seed)

@@ -22,8 +22,9 @@ inline samplers::ScheduleOptions ddim_steps(int steps) {
 }
 
 /// A network of four element-wise stages with two guidance branches, cut into
-/// segments; fast, and as sensitive to order and mix-ups as a real one. What it
-/// keeps as skips says whose they are, and its mirror takes no others.
+/// segments; fast, and as sensitive to order and mix-ups as a real one. A skip
+/// carries the tag of the segment that made it. The mirror segment refuses
+/// skips with a different tag.
 class ToyEvaluator final : public samplers::Evaluator {
  public:
   explicit ToyEvaluator(int num_segments = 1) : num_segments_(num_segments) {}

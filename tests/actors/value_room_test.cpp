@@ -18,7 +18,8 @@ constexpr std::uint64_t kEach = 6;
 constexpr std::uint64_t kEachWithCuts = 2 * kEach;
 constexpr std::uint64_t kEachAtHome = 3 * kEach;
 
-/// One worker in each process, of which `budgets` says what it keeps.
+/// One worker in each process; `budgets`: bytes that each process keeps for
+/// values.
 Company in_processes(const std::vector<std::uint64_t>& budgets,
                      std::uint64_t samples,
                      MethodKind kind = MethodKind::batch) {

@@ -192,7 +192,8 @@ TEST(WorkerPolicy, SaysInItsBeatHowMuchItHasDone) {
   EXPECT_EQ(beat.ticks, 42U);
 }
 
-/// Two tasks that read slot 5, which lies in process 2, and one that does not.
+/// Two tasks that read slot 5, which is in process 2, and a task without remote
+/// inputs.
 Grant remote_grant() {
   Grant made = grant({task(7, 1, {5}), task(8, 1, {0, 5}), task(9, 2)}, 4);
   made.remote_inputs = {{{1, 0, 5}, 2}};

@@ -1,5 +1,5 @@
-// WorkerPolicy beside a plain model of it, under events in any order: what it
-// holds, what is ready, and what it answers.
+// WorkerPolicy beside a plain model of it, under events in any order: held
+// grants, ready tasks and answers must agree.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class RandomWorker {
   struct Held {
     SampleTask work;
     std::set<ValueName> missing;
-    std::vector<RemoteValue> told;  ///< sources of its inputs
+    std::vector<RemoteValue> sources;  ///< sources of its inputs
     bool is_running = false;
   };
 
@@ -167,7 +167,7 @@ class RandomWorker {
     for (const RemoteValue& value : grant.remote_inputs) {
       if (reads(value.name)) {
         one.missing.insert(value.name);
-        one.told.push_back(value);
+        one.sources.push_back(value);
       }
     }
     for (const ValueName& name : grant.coming_inputs) {
@@ -225,14 +225,14 @@ class RandomWorker {
     }
     ASSERT_FALSE(pass->tasks.empty());
     std::set<ValueName> made;
-    std::vector<RemoteValue> told;
+    std::vector<RemoteValue> sources;
     for (const SampleTask& work : pass->tasks) {
       Held& one = held_.at(work.grant);
       EXPECT_FALSE(std::exchange(one.is_running, true));
       EXPECT_TRUE(std::ranges::includes(made, one.missing));
       EXPECT_TRUE(!work.alone || pass->tasks.size() == 1);
       one.missing.clear();
-      told.insert(told.end(), one.told.begin(), one.told.end());
+      sources.insert(sources.end(), one.sources.begin(), one.sources.end());
       for (const samplers::Slot slot : work.task.outputs) {
         made.insert({work.sample_index, work.run, slot});
       }
@@ -241,7 +241,7 @@ class RandomWorker {
     EXPECT_TRUE(!is_forward || std::cmp_less_equal(pass->tasks.size(),
                                                    std::max(max_rows_, 1)));
     for (const RemoteValue& value : pass->remote_inputs) {
-      EXPECT_GE(std::ranges::count(told, value), 1);
+      EXPECT_GE(std::ranges::count(sources, value), 1);
     }
     running_.push_back(*std::move(pass));
   }

@@ -31,8 +31,8 @@ inline std::string own_tcp_endpoint() {
          ":17010";
 }
 
-/// A job whose company is processes of the built program: one that directs and
-/// computes nothing, and its workers. They are killed with the object.
+/// A job whose company is processes of the built program: a coordinator that
+/// computes nothing, and workers. The processes are killed with the object.
 class LinkJob {
  public:
   using Arguments = std::vector<std::string>;
@@ -68,7 +68,8 @@ class LinkJob {
     head_ = std::make_unique<Program>(arguments, environment_);
   }
 
-  /// What it makes for itself lies in the job's folder: it may be killed.
+  /// The worker's temporary files lie in the job's folder, because the worker
+  /// may be killed.
   void add_worker(const Arguments& more = {},
                   Program::Environment environment = {}) {
     Arguments arguments = {"worker", "--join",    endpoint_, "--workers",
@@ -108,7 +109,7 @@ class LinkJob {
     return outcome.json();
   }
 
-  /// That of the same job in one process with one worker.
+  /// The summary of the job when a single worker computes it.
   [[nodiscard]] nlohmann::json alone() const {
     Arguments arguments;
     for (std::size_t i = 0; i < job_.size(); ++i) {

@@ -37,7 +37,8 @@ TEST(Checkpoint, OfAnotherArchitectureIsRefusedEvenForADryRun) {
                  "SD3Transformer2DModel");
 }
 
-/// diffusers makes the class that the index names, so it would refuse them.
+/// diffusers makes an object of the class in the index, so it refuses an
+/// unknown class.
 TEST(Checkpoint, WhoseIndexNamesAnUnknownClassIsRefused) {
   const auto refused = [](const char* part, const char* class_name,
                           const std::string& expected) {
@@ -72,7 +73,7 @@ TEST(Checkpoint, WhoseIndexSpellsAClassOtherwiseRuns) {
     pipeline.set("model_index.json", "transformer", network);
     pipeline.set("model_index.json", "scheduler",
                  {"diffusers", "FlaxDDIMScheduler"});
-    // Not a part of this folder, so nobody would make it.
+    // The folder has no part of this name, so no object is made of the class.
     pipeline.set("model_index.json", "unet", {"diffusers", "UNetFooModel"});
     const Outcome outcome = pipeline.sample({"--json"});
     EXPECT_EQ(outcome.exit_code, 0) << network << outcome.err;

@@ -112,7 +112,7 @@ TEST(DeviceMemory, LetsWeightsVisitWhereTheyDoNotFit) {
   }));
 }
 
-// A UNet's weights cannot visit, so its plan does not say that they will.
+// A UNet's weights cannot visit the GPU, so the plan does not announce a visit.
 TEST(DeviceMemory, LetsNoWeightsVisitThatCannot) {
   config::Config config = job("cuda:0", 1);
   config.random_weights = "sd15";

@@ -51,7 +51,7 @@ class EncodingElsewhere : public testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     workers_.push_back(std::make_unique<Program>(arguments));
   }
-  /// Of the job in one process that encodes itself.
+  /// The summary of the job when a single process encodes and samples.
   [[nodiscard]] nlohmann::json alone(Arguments more = {}) const {
     more.insert(more.end(), {"--workers", "1", "-o", home_.path("out")});
     const Outcome outcome = run(sample(std::move(more)));
@@ -295,7 +295,7 @@ TEST_F(EncodingElsewhere, NeedsNobodyForWhatTheCacheHas) {
   EXPECT_EQ(again.json()["latents_xxh3"], home.json()["latents_xxh3"]);
   const Outcome worker = workers_[1]->wait();
   EXPECT_EQ(worker.err.find("encodes"), std::string::npos) << worker.err;
-  // One new text of each encoder is all that is asked for.
+  // Only the new prompt is encoded: one text for each encoder.
   prompts_ = {"-p", "a red fox", "--negative-prompt", "snow", "-n", "2"};
   start({"--cache", cache});
   add_worker();

@@ -116,7 +116,7 @@ TEST(InspectedBundledModel, IsDescribedByItsName) {
   EXPECT_FALSE(mentions(shown_text("dit-tiny"), "stand-in"));
 }
 
-/// A path that is there is what the user means.
+/// A path that exists goes before a bundled model.
 TEST(InspectedBundledModel, GivesWayToAFileOfItsName) {
   const TempFolder folder;
   const fs::path before = fs::current_path();

@@ -116,7 +116,8 @@ TEST(Joining, EndsWhenTheFirstProcessStandsStill) {
     const Outcome left = job.worker(worker).wait();
     EXPECT_EQ(left.exit_code, 4) << left.err;
     EXPECT_NE(left.err.find(kSilent), std::string::npos) << left.err;
-    // The first also says what it computes, and when it lost that.
+    // The worker without --quiet also reports the beginning and the loss of the
+    // job.
     EXPECT_EQ(left.err_lines(), worker == 0 ? 3 : 1) << left.err;
     EXPECT_EQ(left.err.find("nothing was heard of " + job.endpoint()) !=
                   std::string::npos,

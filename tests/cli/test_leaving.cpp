@@ -42,7 +42,7 @@ void await_both(LinkJob& job) {
   });
 }
 
-/// Until the job knows that nobody works for it.
+/// Waits until the job reports that it has no workers.
 json await_waiting(LinkJob& job) {
   json now;
   job.head().await([&] {
@@ -102,7 +102,7 @@ TEST_P(NobodyIsLeft, SoTheJobWaitsForWorkers) {
   const std::string says =
       label_of(result["nodes"][1]) +
       (GetParam() == SIGTERM
-           ? " has left, the job waits for workers: it was told to leave\n"
+           ? " has left, the job waits for workers: it was asked to leave\n"
            : " is lost, the job waits for workers: ");
   EXPECT_EQ(count_of(end.err, says), 1U) << end.err;
   EXPECT_EQ(count_of(end.err, "the job goes on without"), 0U) << end.err;
@@ -133,7 +133,7 @@ TEST(Leaving, AndJoiningAreToldWhenVerbose) {
           << end.err;
     }
     EXPECT_EQ(count_of(end.err,
-                       ") has left, the job goes on without: it was told to "
+                       ") has left, the job goes on without: it was asked to "
                        "leave\n"),
               says)
         << end.err;

@@ -232,7 +232,7 @@ TEST_F(ModelOfTwoWorkers, ComesFromTheFirstProcessIfTheOtherHangs) {
   EXPECT_EQ(said.find("from other workers"), std::string::npos) << said;
 }
 
-/// Nobody knows which of its processes gave what is wrong.
+/// No process can tell which process gave the wrong chunk.
 TEST_F(ModelOfTwoWorkers, IsFetchedFromTheFirstProcessAloneOnceItWasDamaged) {
   add_worker("a");
   await_worker();

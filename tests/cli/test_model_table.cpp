@@ -16,8 +16,8 @@
 #include "models/safetensors.h"
 #include "tests/core/temporary_folder.h"
 
-// A model is one row and its own files: here is one more, and nobody else knows
-// it. Its latents are rectangles, and it has no classes.
+// A model is one row and its own files. These tests add a model that the
+// program does not know, with rectangular latents and without classes.
 
 namespace troupe::actors {
 namespace {

@@ -16,7 +16,7 @@
 #include "actors/cli/job_runner.h"
 #include "actors/cli/signals.h"
 #include "actors/remote/link_values.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/wire/job_codec.h"
 #include "actors/wire/news_codec.h"
 #include "config/config.h"
@@ -39,9 +39,9 @@ models::Condition with_hash(std::uint64_t hash) {
   return {};
 }
 
-/// A coordinator's process that tells whoever comes one message, and gives the
-/// conditions that it is asked for, or `always` that one. Who asks to join is
-/// told that the job is over.
+/// A coordinator's process that sends one message to every process that comes.
+/// It serves the conditions that are asked for, or always the condition
+/// `always`. A process that asks to join gets JobOver.
 class Director final : public net::LinkHandler {
  public:
   explicit Director(std::string message,

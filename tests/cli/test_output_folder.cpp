@@ -41,7 +41,7 @@ std::string leave_half_a_file(const TempFolder& folder) {
 TEST(OutputFolder, IsRidOfWhatAKilledRunLeft) {
   const TempFolder folder;
   const std::string left = leave_half_a_file(folder);
-  // The same of another machine, whose processes nobody here can see.
+  // A leftover of another machine, whose processes cannot be seen from here.
   const std::string other =
       ".troupe-elsewhere" + left.substr(left.find('-', 8));
   (void)folder.write(other, "half");
@@ -247,7 +247,7 @@ TEST(TwoJobs, OfOneFolderLoseNoImage) {
                                  " there and " + std::to_string(seed) + " here";
         EXPECT_NE(outcome->err.find(says), std::string::npos) << outcome->err;
       }
-      // What it says it made is there, and is its own.
+      // Every image that the run reports exists, with the run's own seed.
       const nlohmann::json made = outcome->json();
       for (const auto& image : made["images"]) {
         if (image["status"] == "done") {

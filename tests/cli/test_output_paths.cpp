@@ -70,7 +70,7 @@ TEST(OutputPaths, TakeAFolderAwayThatTheyMadeForNothing) {
   std::filesystem::remove(root / "00003.png");
   OutputPaths(root.string(), kMany).prepare();
   EXPECT_TRUE(std::filesystem::exists(root)) << "it was there";
-  // Another run that had made it may take it away while this one works.
+  // Another run, which made the folder, may remove the folder during this run.
   OutputPaths paths(root.string(), kMany);
   paths.prepare();
   std::filesystem::remove(root);

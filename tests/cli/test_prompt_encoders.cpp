@@ -30,7 +30,7 @@ TEST(SecondPrompt, StandsInTheRecipe) {
       run({"sample", "--from", picture, "-o", folder.path("again.png")});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(folder.read("again.png"), folder.read("fox.png"));
-  // Another prompt takes its own second text with it.
+  // A new prompt also replaces the second text.
   const auto hen =
       run({"sample", "--from", picture, "-p", "a hen", "--json"}).json();
   EXPECT_EQ(hen["latents_xxh3"],
@@ -108,7 +108,7 @@ TEST(ClipSkip, StandsInTheRecipeBesideTheSecondNegativePrompt) {
       run({"sample", "--from", picture, "-o", folder.path("again.png")});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(folder.read("again.png"), folder.read("fox.png"));
-  // Another negative prompt takes its own second text with it.
+  // A new negative prompt also replaces the second negative text.
   const auto snow =
       run({"sample", "--from", picture, "--negative-prompt", "snow", "--json"})
           .json();

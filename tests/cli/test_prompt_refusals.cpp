@@ -1,5 +1,4 @@
-// What is refused of prompts, of what encodes them and of encoded ones, and
-// what the message names.
+// Refused prompts, encoders and encoded prompts, and what the messages name.
 
 #include <filesystem>
 #include <optional>
@@ -68,8 +67,8 @@ TEST(Tokenizer, OfAnotherKindThanTheEncodersIsRefused) {
   }
 }
 
-/// What helps where there is nothing that encodes prompts: encode takes no
-/// encoded ones.
+/// The hint for a pipeline without a tokenizer depends on the verb: `encode`
+/// takes no encoded prompts.
 TEST(Tokenizer, ThatIsMissingIsAnsweredWithWhatTheVerbTakes) {
   const ChangedPipeline pipeline("pipeline_sd15");
   const auto expect_hints = [&](const char* says) {

@@ -28,8 +28,8 @@ Arguments three_foxes(const Arithmetic& arithmetic) {
                 arithmetic.more);
 }
 
-/// Of three foxes by one worker, one step after another; made once. Empty where
-/// the processor has no such arithmetic.
+/// Hash of the latents of three foxes, drawn sequentially by one worker;
+/// computed once. Empty if the processor lacks the arithmetic.
 const std::string& sequential_latents(const std::string& model,
                                       const Arithmetic& arithmetic) {
   static std::map<Arguments, std::string> known;

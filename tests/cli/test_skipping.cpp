@@ -16,7 +16,7 @@ std::span<const std::byte> as_bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-/// A run into `folder` that skips what is there.
+/// A run into `folder` with --exists skip.
 Outcome skipping(const TempFolder& folder, Arguments more) {
   more.insert(more.end(),
               {"-o", folder.path("out"), "--exists", "skip", "--json"});

@@ -97,7 +97,7 @@ TEST(Stopping, WritesWhatIsSmallAndSaysWhatItLeftOut) {
 
 TEST(Stopping, AKilledRunGoesOn) {
   const TempFolder disturbed;
-  const TempFolder calm;
+  const TempFolder undisturbed;
   const auto arguments = [](const TempFolder& folder) {
     return tiny_sample({"--steps", "40", "-n", "6", "-o", folder.path(),
                         "--exists", "skip", "--class", "1"});
@@ -109,13 +109,13 @@ TEST(Stopping, AKilledRunGoesOn) {
     (void)program.wait();
   }
   ASSERT_EQ(run(arguments(disturbed)).exit_code, 0);
-  ASSERT_EQ(run(arguments(calm)).exit_code, 0);
-  expect_files_of(calm, disturbed);
+  ASSERT_EQ(run(arguments(undisturbed)).exit_code, 0);
+  expect_files_of(undisturbed, disturbed);
 }
 
 TEST(Stopping, AResumedRunMakesTheBytesOfAnUndisturbedOne) {
   const TempFolder disturbed;
-  const TempFolder calm;
+  const TempFolder undisturbed;
   const auto arguments = [](const TempFolder& folder) {
     return tiny_sample(
         {"--steps", "40", "-n", "6", "-o", folder.path(), "--exists", "skip"});
@@ -127,10 +127,10 @@ TEST(Stopping, AResumedRunMakesTheBytesOfAnUndisturbedOne) {
     (void)program.wait();
   }
   ASSERT_EQ(run(arguments(disturbed)).exit_code, 0);
-  ASSERT_EQ(run(arguments(calm)).exit_code, 0);
-  ASSERT_EQ(calm.names().size(), 6U);
-  EXPECT_EQ(disturbed.names(), calm.names());
-  expect_files_of(calm, disturbed);
+  ASSERT_EQ(run(arguments(undisturbed)).exit_code, 0);
+  ASSERT_EQ(undisturbed.names().size(), 6U);
+  EXPECT_EQ(disturbed.names(), undisturbed.names());
+  expect_files_of(undisturbed, disturbed);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Checkpoints that are not what they say, and some that only look so.
+// Checkpoints whose tensors contradict their configuration, and valid
+// checkpoints that look odd.
 #include <fstream>
 
 #include "tests/cli/pipeline.h"

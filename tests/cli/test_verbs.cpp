@@ -232,7 +232,7 @@ TEST(VerifyVerb, ComparesTensorsAsTheyAreStored) {
   const auto compare = [](const std::string& a, const std::string& b) {
     return run({"verify", a, "--against", b});
   };
-  // 1.0 and the double after it, which are one float; NaN is no obstacle.
+  // 1.0 and the next double, which round to one float; NaN is no obstacle.
   const std::string one("\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf8\x7f", 16);
   std::string next = one;
   next[0] = 1;

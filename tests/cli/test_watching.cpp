@@ -1,5 +1,4 @@
-// Who looks at a job that runs, and who stops it: troupe ls, troupe cancel and
-// --metrics.
+// Watching and stopping a running job: troupe ls, troupe cancel and --metrics.
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -103,8 +103,8 @@ TEST(LinksOfWorkers, GoOnWhenOneDiesThatTheOtherAsks) {
   EXPECT_EQ(ends, (std::multiset<std::string>{"done", "done", "done", "left"}));
 }
 
-/// Others reach each worker only through a relay, as through a router that maps
-/// a port: what it advertises is not what it is bound to.
+/// Workers reach each other only through relays, as through a router that maps
+/// ports: the advertised address differs from the bound address.
 TEST(LinksOfWorkers, AreMadeWhereWorkersAreAdvertised) {
   LinkJob job(two_parts());
   std::array<std::optional<net::TcpRelay>, 2> relays;

@@ -23,7 +23,7 @@ namespace troupe::actors {
 inline constexpr std::string_view kClientRole = "client";
 inline constexpr std::string_view kOwnerRole = "owner";
 
-struct DeskSpec {
+struct ClientServiceSpec {
   std::string version;  ///< of Troupe: another is refused
   /// Of the job, now. Any thread.
   std::function<JobStatus()> status;
@@ -35,24 +35,24 @@ struct DeskSpec {
   std::vector<std::uint64_t> skip = {};
 };
 
-/// Answers clients of a job that listens: those who look at it, and those who
-/// cancel it or one of its samples. A sample's cancel is answered when the
-/// sample has ended. A client that asks what it may not, or nothing that can be
-/// read, is sent away.
+/// Answers clients of a job that listens: `troupe ls` reads the status, `troupe
+/// cancel` cancels the job or a sample. The cancel of a sample is answered when
+/// the sample has ended. A client without the right to cancel, or with a
+/// question that cannot be read, is disconnected.
 /// Thread: any.
-class ClientDesk final : public Observer {
+class ClientService final : public Observer {
  public:
-  explicit ClientDesk(DeskSpec spec);
+  explicit ClientService(ClientServiceSpec spec);
 
   // What a LinkHandler hears.
 
   /// False: the peer is no client, and is not answered.
-  [[nodiscard]] bool knock(net::Hub& hub, net::PeerId peer,
-                           const net::Greeting& greeting);
+  [[nodiscard]] bool accept(net::Hub& hub, net::PeerId peer,
+                            const net::Greeting& greeting);
   /// Nothing happens for a peer that is no client.
   void hear(net::Hub& hub, net::PeerId peer, std::span<const std::byte> record);
   /// Whether it was a client.
-  bool lose(net::PeerId peer);
+  bool remove(net::PeerId peer);
 
   /// The company is there; without one, no sample is cancelled.
   void open(const CoordinatorActor& coordinator);
@@ -70,7 +70,7 @@ class ClientDesk final : public Observer {
   void take(net::PeerId peer, const ClientQuestion& question);
   void cancel(net::PeerId peer, std::uint64_t sample_index);
 
-  DeskSpec spec_;
+  ClientServiceSpec spec_;
   std::mutex mutex_;
   CoordinatorActor coordinator_;
   std::map<net::PeerId, Client> clients_;

@@ -1,6 +1,6 @@
-// Who is told where the other processes of a job listen.
+// Addresses of processes, and which members of a job get them.
 
-#include "actors/remote/company_guests.h"
+#include "actors/remote/member_list.h"
 
 #include <gtest/gtest.h>
 
@@ -50,68 +50,69 @@ class Recorder final : public HubBefore {
   std::map<net::PeerId, std::vector<PeerAddress>> said;
 };
 
-class Guests : public testing::Test {
+class Members : public testing::Test {
  protected:
-  std::shared_ptr<Guest> add(net::PeerId peer, const Texts& endpoints,
-                             const std::string& address) {
-    auto guest =
-        guests_.let_in(hub_, peer, {"test", "test", endpoints}, address);
-    guests_.came_up(*guest);
-    return guest;
+  std::shared_ptr<Member> add(net::PeerId peer, const Texts& endpoints,
+                              const std::string& address) {
+    auto member =
+        members_.add(hub_, peer, {"test", "test", endpoints}, address);
+    members_.came_up(*member);
+    return member;
   }
 
   Recorder hub_;
-  CompanyGuests guests_;
+  MemberList members_;
 };
 
-TEST_F(Guests, HearOfEachOtherAndOfDepartures) {
+TEST_F(Members, HearOfEachOtherAndOfDepartures) {
   const auto first = add(11, {"ipc:///a"}, "");
   EXPECT_TRUE(hub_.said.empty());
   const auto second = add(12, {"ipc:///b"}, "");
   ASSERT_EQ(hub_.said[11].size(), 1U);
   ASSERT_EQ(hub_.said[12].size(), 1U);
-  const PeerAddress& told = hub_.said[11].front();
-  EXPECT_EQ(told.process, second->process);
-  EXPECT_EQ(told.endpoints, Texts{"ipc:///b"});
-  EXPECT_EQ(told.tokens.knock, second->address.tokens.knock);
-  EXPECT_EQ(told.tokens.answer, second->address.tokens.answer);
-  EXPECT_EQ(guests_.remove(12, true), second);
+  const PeerAddress& sent = hub_.said[11].front();
+  EXPECT_EQ(sent.process, second->process);
+  EXPECT_EQ(sent.endpoints, Texts{"ipc:///b"});
+  EXPECT_EQ(sent.tokens.request, second->address.tokens.request);
+  EXPECT_EQ(sent.tokens.answer, second->address.tokens.answer);
+  EXPECT_EQ(members_.remove(12, true), second);
   ASSERT_EQ(hub_.said[11].size(), 2U);
   EXPECT_EQ(hub_.said[11].back().process, second->process);
   EXPECT_TRUE(hub_.said[11].back().endpoints.empty());
-  EXPECT_EQ(guests_.remove(12, true), nullptr);
+  EXPECT_EQ(members_.remove(12, true), nullptr);
 }
 
-TEST_F(Guests, MayHaveOneName) {
+TEST_F(Members, MayHaveOneName) {
   const auto first = add(11, {"ipc:///a"}, "");
   const auto second = add(12, {"ipc:///b"}, "");
   ASSERT_EQ(first->address.endpoints, Texts{"ipc:///a"});
-  EXPECT_EQ(guests_.known(*first).name, guests_.known(*second).name);
+  EXPECT_EQ(members_.known(*first).name, members_.known(*second).name);
   EXPECT_NE(first->process, second->process) << "numbers tell them apart";
-  EXPECT_EQ(guests_.find_process(second->process), second);
-  EXPECT_EQ(guests_.remove(11, true), first);
-  EXPECT_EQ(guests_.find_process(second->process), second);
+  EXPECT_EQ(members_.find_process(second->process), second);
+  EXPECT_EQ(members_.remove(11, true), first);
+  EXPECT_EQ(members_.find_process(second->process), second);
   const auto third = add(13, {}, "");
-  EXPECT_EQ(guests_.known(*third).name, "test");
+  EXPECT_EQ(members_.known(*third).name, "test");
   EXPECT_NE(third->process, first->process) << "nor is a number used again";
-  EXPECT_EQ(guests_.known().size(), 3U);
+  EXPECT_EQ(members_.known().size(), 3U);
 }
 
-TEST_F(Guests, HaveTokensOfTheirOwn) {
+TEST_F(Members, HaveTokensOfTheirOwn) {
   const PeerTokens a = add(11, {}, "")->address.tokens;
   const PeerTokens b = add(12, {}, "")->address.tokens;
   EXPECT_EQ(
-      std::set<std::string>({a.knock, a.answer, b.knock, b.answer}).size(), 4U);
-  EXPECT_EQ(a.knock.size(), 32U);
+      std::set<std::string>({a.request, a.answer, b.request, b.answer}).size(),
+      4U);
+  EXPECT_EQ(a.request.size(), 32U);
   EXPECT_TRUE(hub_.said.empty()) << "nobody can dial either";
 }
 
-TEST_F(Guests, HearWhoGivesTheModel) {
+TEST_F(Members, HearWhoGivesTheModel) {
   const auto first = add(11, {"ipc:///a"}, "");
   const auto second = add(12, {"ipc:///b"}, "");
   EXPECT_FALSE(hub_.said[12].at(0).gives_model);
-  guests_.gives_model(*first, true);
-  guests_.gives_model(*first, true);
+  members_.gives_model(*first, true);
+  members_.gives_model(*first, true);
   ASSERT_EQ(hub_.said[12].size(), 2U) << "once";
   EXPECT_EQ(hub_.said[12].back().process, first->process);
   EXPECT_EQ(hub_.said[12].back().endpoints, Texts{"ipc:///a"});
@@ -120,16 +121,16 @@ TEST_F(Guests, HearWhoGivesTheModel) {
   add(13, {"ipc:///c"}, "");
   EXPECT_TRUE(hub_.said[13].at(0).gives_model) << "so does who comes later";
   EXPECT_FALSE(hub_.said[13].at(1).gives_model);
-  guests_.gives_model(*first, false);
+  members_.gives_model(*first, false);
   EXPECT_FALSE(hub_.said[12].back().gives_model);
 }
 
-TEST_F(Guests, HearOnlyOfWhatTheyCanDial) {
+TEST_F(Members, HearOnlyOfWhatTheyCanDial) {
   add(11, {"tcp://127.0.0.1:7"}, "127.0.0.1");
   add(12, {"tcp://0.0.0.0:8"}, "10.0.0.7");
   EXPECT_EQ(hub_.said[11].at(0).endpoints, Texts{"tcp://10.0.0.7:8"});
   EXPECT_TRUE(hub_.said[12].empty()) << "that is another machine's loopback";
-  (void)guests_.remove(11, true);
+  (void)members_.remove(11, true);
   EXPECT_TRUE(hub_.said[12].empty());
 }
 

@@ -1,4 +1,4 @@
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 
 #include <algorithm>
 #include <string_view>
@@ -64,7 +64,7 @@ std::optional<std::string> Assembler::add(std::span<const std::byte> record,
                                           std::size_t most) {
   const auto* const first = reinterpret_cast<const char*>(record.data());
   require(!record.empty() && (*first == kLast || *first == kMoreFollows),
-          Errc::corrupt_file, "message", "a record that is none of ours");
+          Errc::corrupt_file, "message", "a record of an unknown kind");
   require(record.size() - 1 <= most - std::min(message_.size(), most),
           Errc::corrupt_file, "message",
           "too large: got more than " + std::to_string(most) + " bytes");

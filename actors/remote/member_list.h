@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/messages.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 #include "actors/remote/peer_clock.h"
 #include "actors/session.h"
 #include "net/link.h"
@@ -20,32 +20,33 @@ struct RemoteProcess {
   std::string name;
   int num_workers = 0;
   std::vector<std::string> execution_classes = {};  ///< of its workers, by name
-  /// Bytes of tensors that it has given to others and fetched from them, by its
-  /// newest report: at most a second old, and final once it has left in order.
+  /// Bytes of tensors that the process has sent and received, by its newest
+  /// report. The report is at most a second old, and final once the process has
+  /// left in order.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
-  /// The largest that a result was placed with (PeerClock); nothing: no beat
-  /// had told yet.
+  /// The largest error of the times of its results (PeerClock); nothing: not
+  /// measured.
   std::optional<Duration> clock_error;
   std::optional<std::string> gone;  ///< why it is no more
 };
 
 /// A process that was let in.
-struct Guest {
+struct Member {
   net::PeerId peer = 0;
   int process = 0;
   std::shared_ptr<Outbox> outbox;
   Assembler assembler;  ///< of the hub's thread
   PeerClock clock;
-  Duration round_trip{};       ///< smoothed
-  Duration told_round_trip{};  ///< to the coordinator
+  Duration round_trip{};           ///< smoothed
+  Duration reported_round_trip{};  ///< to the coordinator
   std::optional<Join> join;
   // Of its links to other workers' processes:
   PeerAddress address;  ///< no endpoints: it cannot be dialled
   bool is_of_this_host = false;
   bool is_up = false;
   std::optional<int> blamed;  ///< whose value came damaged to it
-  bool is_refused = false;    ///< it was told so, and is to go
+  bool is_refused = false;    ///< RefuseProcess was sent
   // Once it was admitted:
   int first_worker = 0;
   int num_workers = 0;
@@ -77,42 +78,44 @@ struct Guest {
                                         const Applicant& applicant,
                                         const std::string& own);
 
-/// Random ones for a newcomer. Thread: any.
+/// Random tokens for a new process. Thread: any.
 [[nodiscard]] PeerTokens new_tokens();
 
-/// The processes that a job let in. Tells each where the others listen. Thread:
-/// one at a time.
-class CompanyGuests {
+/// The processes that a job let in. Sends each process the addresses of the
+/// others. Thread: one at a time.
+class MemberList {
  public:
-  /// A newcomer, with the next number. Errors: those of dialled_endpoints.
-  [[nodiscard]] std::shared_ptr<Guest> let_in(net::Hub& hub, net::PeerId peer,
-                                              const Applicant& applicant,
-                                              const std::string& address);
-  /// It can be told something from now on: where the others are, to begin with.
-  void came_up(Guest& guest);
-  /// Whether it gives files of the model, which the others hear of.
-  void gives_model(Guest& guest, bool gives);
-  /// Null: nobody.
-  [[nodiscard]] std::shared_ptr<Guest> find(net::PeerId peer) const;
-  [[nodiscard]] std::shared_ptr<Guest> find_process(int process) const;
-  /// It is no more. `tells`: the others hear of it. Null: it was not there.
-  [[nodiscard]] std::shared_ptr<Guest> remove(net::PeerId peer, bool tells);
+  /// A new member, with the next number. Errors: those of dialled_endpoints.
+  [[nodiscard]] std::shared_ptr<Member> add(net::Hub& hub, net::PeerId peer,
+                                            const Applicant& applicant,
+                                            const std::string& address);
+  /// The link of the member is up. Sends all known addresses to the new member,
+  /// and the new address to all members.
+  void came_up(Member& member);
+  /// Whether it serves files of the model. The others are notified.
+  void gives_model(Member& member, bool gives);
+  /// Null: no member has this link.
+  [[nodiscard]] std::shared_ptr<Member> find(net::PeerId peer) const;
+  [[nodiscard]] std::shared_ptr<Member> find_process(int process) const;
+  /// Its link has ended. `notifies`: the others are notified. Null: no such
+  /// member.
+  [[nodiscard]] std::shared_ptr<Member> remove(net::PeerId peer, bool notifies);
 
-  [[nodiscard]] const auto& all() const noexcept { return guests_; }
-  [[nodiscard]] bool empty() const noexcept { return guests_.empty(); }
+  [[nodiscard]] const auto& all() const noexcept { return members_; }
+  [[nodiscard]] bool empty() const noexcept { return members_.empty(); }
   [[nodiscard]] bool anyone_works() const;
   /// Whether the same process, by its name, was here before and has gone.
-  [[nodiscard]] bool has_gone_before(const Guest& guest) const;
-  /// All that ever came, and one of them.
+  [[nodiscard]] bool has_gone_before(const Member& member) const;
+  /// All processes that ever came, and that of a member.
   [[nodiscard]] const std::vector<RemoteProcess>& known() const noexcept {
     return known_;
   }
-  [[nodiscard]] RemoteProcess& known(const Guest& guest) {
-    return known_[static_cast<std::size_t>(guest.process - 1)];
+  [[nodiscard]] RemoteProcess& known(const Member& member) {
+    return known_[static_cast<std::size_t>(member.process - 1)];
   }
 
  private:
-  std::map<net::PeerId, std::shared_ptr<Guest>> guests_;
+  std::map<net::PeerId, std::shared_ptr<Member>> members_;
   std::vector<RemoteProcess> known_;
 };
 

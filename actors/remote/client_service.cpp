@@ -1,4 +1,4 @@
-#include "actors/remote/client_desk.h"
+#include "actors/remote/client_service.h"
 
 #include <algorithm>
 #include <utility>
@@ -30,12 +30,12 @@ std::string words_for(std::uint64_t sample_index, SampleStatus status) {
 
 }  // namespace
 
-ClientDesk::ClientDesk(DeskSpec spec) : spec_(std::move(spec)) {
+ClientService::ClientService(ClientServiceSpec spec) : spec_(std::move(spec)) {
   std::ranges::sort(spec_.skip);
 }
 
-bool ClientDesk::knock(net::Hub& hub, net::PeerId peer,
-                       const net::Greeting& greeting) {
+bool ClientService::accept(net::Hub& hub, net::PeerId peer,
+                           const net::Greeting& greeting) {
   const bool may_cancel = greeting.role == kOwnerRole;
   if (!may_cancel && greeting.role != kClientRole) {
     return false;
@@ -60,8 +60,8 @@ bool ClientDesk::knock(net::Hub& hub, net::PeerId peer,
   return true;
 }
 
-void ClientDesk::hear(net::Hub& hub, net::PeerId peer,
-                      std::span<const std::byte> record) {
+void ClientService::hear(net::Hub& hub, net::PeerId peer,
+                         std::span<const std::byte> record) {
   {
     const std::lock_guard lock(mutex_);
     if (!clients_.contains(peer)) {
@@ -72,11 +72,11 @@ void ClientDesk::hear(net::Hub& hub, net::PeerId peer,
     take(peer, wire::decode_question(record));
   } catch (const Error& error) {
     hub.leave(peer, error.message());
-    lose(peer);
+    remove(peer);
   }
 }
 
-bool ClientDesk::lose(net::PeerId peer) {
+bool ClientService::remove(net::PeerId peer) {
   const std::lock_guard lock(mutex_);
   for (auto& [sample, peers] : waiting_) {
     peers.erase(peer);
@@ -84,17 +84,17 @@ bool ClientDesk::lose(net::PeerId peer) {
   return clients_.erase(peer) > 0;
 }
 
-void ClientDesk::open(const CoordinatorActor& coordinator) {
+void ClientService::open(const CoordinatorActor& coordinator) {
   const std::lock_guard lock(mutex_);
   coordinator_ = coordinator;
 }
 
-void ClientDesk::close() {
+void ClientService::close() {
   const std::lock_guard lock(mutex_);
   coordinator_ = nullptr;
 }
 
-void ClientDesk::on_sample(const SampleOutcome& outcome) {
+void ClientService::on_sample(const SampleOutcome& outcome) {
   const std::uint64_t index = outcome.report.sample_index;
   std::set<net::PeerId> peers;
   {
@@ -110,7 +110,7 @@ void ClientDesk::on_sample(const SampleOutcome& outcome) {
   }
 }
 
-void ClientDesk::answer(net::PeerId peer, const ClientAnswer& answer) {
+void ClientService::answer(net::PeerId peer, const ClientAnswer& answer) {
   const std::string record = wire::encode(answer);
   const std::lock_guard lock(mutex_);
   const auto found = clients_.find(peer);
@@ -123,7 +123,7 @@ void ClientDesk::answer(net::PeerId peer, const ClientAnswer& answer) {
   }
 }
 
-void ClientDesk::take(net::PeerId peer, const ClientQuestion& question) {
+void ClientService::take(net::PeerId peer, const ClientQuestion& question) {
   if (std::holds_alternative<AskStatus>(question)) {
     answer(peer, spec_.status());
     return;
@@ -142,7 +142,7 @@ void ClientDesk::take(net::PeerId peer, const ClientQuestion& question) {
   }
 }
 
-void ClientDesk::cancel(net::PeerId peer, std::uint64_t sample_index) {
+void ClientService::cancel(net::PeerId peer, std::uint64_t sample_index) {
   const std::string place = "--sample";
   if (sample_index < spec_.begin || sample_index >= spec_.end ||
       std::ranges::binary_search(spec_.skip, sample_index)) {

@@ -1,6 +1,6 @@
 // Messages that wait for a link.
 
-#include "actors/remote/mail.h"
+#include "actors/remote/outbox.h"
 
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ TEST(Outbox, GrowsByResultsAloneBehindASlowLink) {
       self->send(proxy, std::move(result));
       self->send(proxy, WorkerBeat{});
     }
-    // It answers when it has carried all that came before.
+    // The proxy answers after it has sent all earlier messages.
     self->request(proxy, caf::infinite, halt_atom::value)
         .receive([] {}, [](const caf::error&) { ADD_FAILURE(); });
     self->send_exit(proxy, caf::exit_reason::user_shutdown);

@@ -1,6 +1,6 @@
 // Who looks at a job over a link, and who cancels.
 
-#include "actors/remote/client_desk.h"
+#include "actors/remote/client_service.h"
 
 #include <gtest/gtest.h>
 
@@ -22,23 +22,23 @@ using std::chrono::seconds;
 class ClientsOfAJob : public OnASwitchboard {
  protected:
   ClientsOfAJob()
-      : desk_({.version = "test",
-               .status =
-                   [] {
-                     JobStatus status;
-                     status.images_total = 12;
-                     return status;
-                   },
-               .stop = [this] { ++stops_; },
-               .begin = 10,
-               .end = 20,
-               .skip = {15, 11}}),
+      : clients_({.version = "test",
+                  .status =
+                      [] {
+                        JobStatus status;
+                        status.images_total = 12;
+                        return status;
+                      },
+                  .stop = [this] { ++stops_; },
+                  .begin = 10,
+                  .end = 20,
+                  .skip = {15, 11}}),
         listener_(std::make_unique<CompanyListener>(
             ListenerSpec{.version = "test",
                          .hub = {.role = "coordinator"},
                          .endpoints = {"inproc://job"},
                          .offer = {},
-                         .desk = &desk_,
+                         .clients = &clients_,
                          .make_hub = hub_maker()})) {}
 
   std::unique_ptr<JobClient> client(std::string_view role,
@@ -68,11 +68,11 @@ class ClientsOfAJob : public OnASwitchboard {
   void end(std::uint64_t sample, SampleStatus status) {
     SampleOutcome outcome;
     outcome.report = {sample, status};
-    desk_.on_sample(outcome);
+    clients_.on_sample(outcome);
   }
 
   std::atomic<int> stops_ = 0;
-  ClientDesk desk_;
+  ClientService clients_;
   std::unique_ptr<CompanyListener> listener_;
 };
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/remote/client_desk.h"
-#include "actors/remote/company_guests.h"
+#include "actors/remote/client_service.h"
 #include "actors/remote/encoding_answer.h"
-#include "actors/remote/mail.h"
+#include "actors/remote/member_list.h"
+#include "actors/remote/outbox.h"
 #include "actors/session.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/clock.h"
@@ -22,7 +22,7 @@
 
 namespace troupe::actors {
 
-struct EncodingDeskSpec {
+struct EncodingListenerSpec {
   std::string version;  ///< of Troupe: another is refused
   net::HubOptions hub;
   std::string endpoint;
@@ -30,7 +30,7 @@ struct EncodingDeskSpec {
   EncodingRecord record;
   std::vector<EncoderShape> shapes;  ///< of its encoders
   /// Answers clients; it outlives this one. Null: they are strangers.
-  ClientDesk* desk = nullptr;
+  ClientService* clients = nullptr;
   /// A process of which no text comes for so long is asked no more: the first
   /// takes as long as its encoder takes to be read.
   Duration silence = std::chrono::minutes(20);
@@ -44,15 +44,15 @@ struct EncodingDeskSpec {
 /// One process at a time is asked, in the order in which they come; the others
 /// stand by. Who cannot encode, or is lost, is named in the log, and the next
 /// one is asked. Thread: any.
-class EncodingDesk final : private net::LinkHandler {
+class EncodingListener final : private net::LinkHandler {
  public:
   /// Errors: those of listen_at; Errc::corrupt_file as `check`.
-  explicit EncodingDesk(EncodingDeskSpec spec);
+  explicit EncodingListener(EncodingListenerSpec spec);
   /// Says that the job is over, unless `dismiss` was called, and waits until
   /// all have left, for a while.
-  ~EncodingDesk() override;
-  EncodingDesk(const EncodingDesk&) = delete;
-  EncodingDesk& operator=(const EncodingDesk&) = delete;
+  ~EncodingListener() override;
+  EncodingListener(const EncodingListener&) = delete;
+  EncodingListener& operator=(const EncodingListener&) = delete;
 
   /// Where it listens, with the port that was found.
   [[nodiscard]] const std::string& endpoint() const noexcept {
@@ -62,13 +62,13 @@ class EncodingDesk final : private net::LinkHandler {
   [[nodiscard]] EncodedElsewhere wait(std::stop_token stop);
   /// What came last is not used: the next process is asked. `wait` again.
   void refuse(const std::string& why);
-  /// Tells all to dial again, and waits until those who are here have left, for
-  /// a while. Who comes later is told the same.
+  /// Asks all processes to dial again, and waits until those that are here have
+  /// left, for a while. A process that comes later is asked the same.
   void dismiss();
 
-  /// All that are here: each was asked, or told to stand by.
+  /// All that are here: each was asked to encode, or to stand by.
   [[nodiscard]] std::vector<RemoteProcess> processes() const;
-  /// Whether the prompts wait for somebody who encodes them.
+  /// Whether the prompts wait for a process that can encode them.
   [[nodiscard]] bool waits() const;
 
  private:
@@ -94,9 +94,9 @@ class EncodingDesk final : private net::LinkHandler {
   void ask_next();
   void give_up(const RemoteProcess& asked, const std::string& why);
   void tell(const Process& process, const wire::News& news) const;
-  void lose(net::PeerId peer, const std::string& why);
+  void remove(net::PeerId peer, const std::string& why);
 
-  EncodingDeskSpec spec_;
+  EncodingListenerSpec spec_;
   std::string endpoint_;
   mutable std::mutex mutex_;
   std::condition_variable_any news_;

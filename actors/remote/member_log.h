@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/coordinator_events.h"
-#include "actors/remote/company_guests.h"
+#include "actors/remote/member_list.h"
 #include "net/link.h"
 
 // What the log of the coordinator's process says of those who come and go.

@@ -1,6 +1,6 @@
 // Who encodes the prompts of a job, and what is taken of it.
 
-#include "actors/remote/encoding_desk.h"
+#include "actors/remote/encoding_listener.h"
 
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ TEST(EncodingAnswer, IsWhole) {
   }
 }
 
-/// Of another class, what is kept is not mixed with it.
+/// Texts of another class are not mixed with kept texts.
 TEST(EncodingAnswer, OfAnotherClassHasWhatIsKeptToo) {
   EncodingDone done = some_end();
   done.execution_class = "00000000000000aa";
@@ -99,7 +99,7 @@ TEST(EncodingAnswer, OfAnotherClassHasWhatIsKeptToo) {
   EXPECT_FALSE(its.encoded.texts[1].hidden.empty());
 }
 
-class ADesk : public OnASwitchboard {
+class AnEncodingListener : public OnASwitchboard {
  protected:
   /// The record, or why there is none.
   static EncodingRecord asked(CompanyMember& member) {
@@ -122,34 +122,35 @@ class ADesk : public OnASwitchboard {
     member.answer(some_end());
   }
   std::future<EncodedElsewhere> waiting() {
-    return std::async(std::launch::async, [this] { return desk_->wait({}); });
+    return std::async(std::launch::async,
+                      [this] { return listener_->wait({}); });
   }
   void open(Duration silence = std::chrono::minutes(1)) {
-    desk_ = std::make_unique<EncodingDesk>(
-        EncodingDeskSpec{.version = "test",
-                         .hub = {.role = "coordinator"},
-                         .endpoint = "inproc://job",
-                         .record = some_encoding(),
-                         .shapes = kShapes,
-                         .silence = silence,
-                         .make_hub = hub_maker()});
+    listener_ = std::make_unique<EncodingListener>(
+        EncodingListenerSpec{.version = "test",
+                             .hub = {.role = "coordinator"},
+                             .endpoint = "inproc://job",
+                             .record = some_encoding(),
+                             .shapes = kShapes,
+                             .silence = silence,
+                             .make_hub = hub_maker()});
   }
 
-  std::unique_ptr<EncodingDesk> desk_;
+  std::unique_ptr<EncodingListener> listener_;
 };
 
-TEST_F(ADesk, AsksWhoCameFirstAndTellsAllToDialAgain) {
+TEST_F(AnEncodingListener, AsksTheFirstProcessAndLetsAllDialAgain) {
   open();
   auto result = waiting();
   auto first = member();
   EXPECT_EQ(asked(*first).texts.size(), 4U);
-  EXPECT_FALSE(desk_->waits());
+  EXPECT_FALSE(listener_->waits());
   auto second = member();
   await([&] { return second->stands_by(); });
   encode(*first);
   EXPECT_EQ(result.get().encoded.texts.size(), 4U);
-  EXPECT_EQ(desk_->processes().size(), 2U);
-  std::jthread farewell([this] { desk_->dismiss(); });
+  EXPECT_EQ(listener_->processes().size(), 2U);
+  std::jthread farewell([this] { listener_->dismiss(); });
   for (auto* const each : {&first, &second}) {
     EXPECT_FALSE((*each)->wait_for_offer({}));
     EXPECT_EQ((*each)->end().value().kind, MemberEnd::Kind::next);
@@ -161,7 +162,7 @@ TEST_F(ADesk, AsksWhoCameFirstAndTellsAllToDialAgain) {
   EXPECT_EQ(late->end().value().kind, MemberEnd::Kind::next);
 }
 
-TEST_F(ADesk, AsksTheNextWhereOneDeclinesIsLostOrLies) {
+TEST_F(AnEncodingListener, AsksTheNextWhereOneDeclinesIsLostOrLies) {
   open();
   auto result = waiting();
   const auto declines = member();
@@ -179,10 +180,10 @@ TEST_F(ADesk, AsksTheNextWhereOneDeclinesIsLostOrLies) {
   encode(*last);
   EXPECT_EQ(result.get().encoded.texts.size(), 4U);
   EXPECT_THROW((void)lies->wait_for_offer({}), Error) << "it is left";
-  EXPECT_EQ(desk_->processes().size(), 2U);
+  EXPECT_EQ(listener_->processes().size(), 2U);
 }
 
-TEST_F(ADesk, AsksTheNextWhereNothingComes) {
+TEST_F(AnEncodingListener, AsksTheNextWhereNothingComes) {
   open(std::chrono::milliseconds(100));
   auto result = waiting();
   const auto silent = member();
@@ -198,14 +199,14 @@ TEST_F(ADesk, AsksTheNextWhereNothingComes) {
   EXPECT_EQ(result.get().encoded.texts.size(), 4U);
 }
 
-TEST_F(ADesk, AsksTheNextWhereTheAnswerIsNotUsed) {
+TEST_F(AnEncodingListener, AsksTheNextWhereTheAnswerIsNotUsed) {
   open();
   auto result = waiting();
   const auto first = member();
   (void)asked(*first);
   encode(*first);
   (void)result.get();
-  desk_->refuse("other weights");
+  listener_->refuse("other weights");
   result = waiting();
   const auto second = member();
   (void)asked(*second);
@@ -213,7 +214,7 @@ TEST_F(ADesk, AsksTheNextWhereTheAnswerIsNotUsed) {
   EXPECT_EQ(result.get().encoded.texts.size(), 4U);
 }
 
-TEST_F(ADesk, LeavesWhoWasNotAsked) {
+TEST_F(AnEncodingListener, LeavesWhoWasNotAsked) {
   open();
   const auto first = member();
   (void)asked(*first);
@@ -221,23 +222,23 @@ TEST_F(ADesk, LeavesWhoWasNotAsked) {
   await([&] { return second->stands_by(); });
   second->answer(some_end());
   EXPECT_THROW((void)second->wait_for_offer({}), Error);
-  EXPECT_FALSE(desk_->waits());
+  EXPECT_FALSE(listener_->waits());
 }
 
-TEST_F(ADesk, RefusesAnotherVersion) {
+TEST_F(AnEncodingListener, RefusesAnotherVersion) {
   open();
   const auto other = member("older");
   EXPECT_THROW((void)other->wait_for_offer({}), Error);
 }
 
-TEST_F(ADesk, EndsTheJobForThoseWhoAreHere) {
+TEST_F(AnEncodingListener, EndsTheJobForThoseWhoAreHere) {
   open();
   auto one = member();
   (void)asked(*one);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_THROW((void)desk_->wait(stop.get_token()), Error);
-  std::jthread end([this] { desk_.reset(); });
+  EXPECT_THROW((void)listener_->wait(stop.get_token()), Error);
+  std::jthread end([this] { listener_.reset(); });
   EXPECT_FALSE(one->wait_for_offer({}));
   EXPECT_EQ(one->end().value().kind, MemberEnd::Kind::over);
   await([&] { return one->ended().stop_requested(); });

@@ -1,4 +1,4 @@
-#include "actors/remote/guest_log.h"
+#include "actors/remote/member_log.h"
 
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
@@ -6,7 +6,7 @@
 namespace troupe::actors {
 namespace {
 
-/// What a peer says of itself may be anything.
+/// Makes a peer's text safe to print. A peer is not trusted.
 std::string safe(const std::string& text) {
   constexpr std::size_t kLongest = 1024;
   return printable(text, kLongest);

@@ -1,4 +1,4 @@
-#include "actors/remote/encoding_desk.h"
+#include "actors/remote/encoding_listener.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "actors/remote/guest_log.h"
 #include "actors/remote/listen_at.h"
+#include "actors/remote/member_log.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
@@ -18,21 +18,22 @@ namespace {
 using net::bytes_of;
 using wire::News;
 
-/// For those who are here to leave; who encodes does so at its next layer.
+/// For the processes to leave; a process that encodes leaves at its next layer.
 constexpr auto kTimeToLeave = std::chrono::seconds(5);
 /// Between two looks for a process that says nothing any more.
 constexpr Duration kBetweenGlances = std::chrono::seconds(1);
 
 }  // namespace
 
-EncodingDesk::EncodingDesk(EncodingDeskSpec spec) : spec_(std::move(spec)) {
+EncodingListener::EncodingListener(EncodingListenerSpec spec)
+    : spec_(std::move(spec)) {
   check(spec_.record);
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
   endpoint_ = listen_at(*hub_, spec_.endpoint, spec_.place);
 }
 
-EncodingDesk::~EncodingDesk() {
+EncodingListener::~EncodingListener() {
   std::unique_lock lock(mutex_);
   if (is_dismissed_) {
     return;
@@ -45,7 +46,7 @@ EncodingDesk::~EncodingDesk() {
   news_.wait_for(lock, kTimeToLeave, [this] { return processes_.empty(); });
 }
 
-EncodedElsewhere EncodingDesk::wait(std::stop_token stop) {
+EncodedElsewhere EncodingListener::wait(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   while (!news_.wait_for(lock, stop, std::min(kBetweenGlances, spec_.silence),
                          [this] { return result_.has_value(); })) {
@@ -63,7 +64,7 @@ EncodedElsewhere EncodingDesk::wait(std::stop_token stop) {
   return *std::exchange(result_, std::nullopt);
 }
 
-void EncodingDesk::refuse(const std::string& why) {
+void EncodingListener::refuse(const std::string& why) {
   const std::lock_guard lock(mutex_);
   const auto found = asked_ ? processes_.find(*asked_) : processes_.end();
   if (found != processes_.end()) {
@@ -74,7 +75,7 @@ void EncodingDesk::refuse(const std::string& why) {
   }
 }
 
-void EncodingDesk::dismiss() {
+void EncodingListener::dismiss() {
   std::unique_lock lock(mutex_);
   is_dismissed_ = true;
   std::vector<net::PeerId> here;
@@ -88,7 +89,7 @@ void EncodingDesk::dismiss() {
   });
 }
 
-std::vector<RemoteProcess> EncodingDesk::processes() const {
+std::vector<RemoteProcess> EncodingListener::processes() const {
   const std::lock_guard lock(mutex_);
   std::vector<RemoteProcess> processes;
   for (const auto& [peer, process] : processes_) {
@@ -99,20 +100,20 @@ std::vector<RemoteProcess> EncodingDesk::processes() const {
   return processes;
 }
 
-bool EncodingDesk::waits() const {
+bool EncodingListener::waits() const {
   const std::lock_guard lock(mutex_);
   return !asked_;
 }
 
 // ---- who is asked
 
-void EncodingDesk::tell(const Process& process, const News& news) const {
+void EncodingListener::tell(const Process& process, const News& news) const {
   if (process.is_up) {
     process.outbox->send(wire::encode(news));
   }
 }
 
-void EncodingDesk::ask_next() {
+void EncodingListener::ask_next() {
   answer_.reset();
   asked_.reset();
   for (const auto& [peer, process] : processes_) {  // as they came
@@ -129,7 +130,8 @@ void EncodingDesk::ask_next() {
   }
 }
 
-void EncodingDesk::give_up(const RemoteProcess& asked, const std::string& why) {
+void EncodingListener::give_up(const RemoteProcess& asked,
+                               const std::string& why) {
   const RemoteProcess whom = asked;
   if (const auto found = processes_.find(*asked_); found != processes_.end()) {
     found->second.has_declined = true;
@@ -138,7 +140,7 @@ void EncodingDesk::give_up(const RemoteProcess& asked, const std::string& why) {
   log_no_encoder(whom, answer_.has_value(), why);
 }
 
-void EncodingDesk::lose(net::PeerId peer, const std::string& why) {
+void EncodingListener::remove(net::PeerId peer, const std::string& why) {
   const auto found = processes_.find(peer);
   if (found == processes_.end()) {
     return;
@@ -151,12 +153,13 @@ void EncodingDesk::lose(net::PeerId peer, const std::string& why) {
   news_.notify_all();
 }
 
-void EncodingDesk::hear(net::PeerId peer, Process& process, News news) {
+void EncodingListener::hear(net::PeerId peer, Process& process, News news) {
   const bool is_asked = answer_ && asked_ == peer;
   if (!is_asked && (process.has_declined || is_over_ || is_dismissed_)) {
     return;  // it was said before it heard of that
   }
-  require(is_asked, Errc::corrupt_file, "message", "it was not asked");
+  require(is_asked, Errc::corrupt_file, "message",
+          "it was not asked to encode");
   heard_at_ = SteadyClock().now();
   if (auto* text = std::get_if<TextEncoded>(&news)) {
     answer_->take(std::move(*text));
@@ -171,15 +174,16 @@ void EncodingDesk::hear(net::PeerId peer, Process& process, News news) {
     give_up(process.known, to_error(refused->cause).what());
   } else {
     throw Error(Errc::corrupt_file, "message",
-                "it speaks of a job that it was not offered");
+                "the message belongs to a job that was not offered");
   }
 }
 
 // ---- what the links bring
 
-void EncodingDesk::on_greeting(net::PeerId peer,
-                               const net::Greeting& greeting) {
-  if (spec_.desk != nullptr && spec_.desk->knock(*hub_, peer, greeting)) {
+void EncodingListener::on_greeting(net::PeerId peer,
+                                   const net::Greeting& greeting) {
+  if (spec_.clients != nullptr &&
+      spec_.clients->accept(*hub_, peer, greeting)) {
     return;
   }
   try {
@@ -206,7 +210,8 @@ void EncodingDesk::on_greeting(net::PeerId peer,
   }
 }
 
-void EncodingDesk::on_up(net::PeerId peer, const net::Greeting& /*greeting*/) {
+void EncodingListener::on_up(net::PeerId peer,
+                             const net::Greeting& /*greeting*/) {
   const std::lock_guard lock(mutex_);
   const auto found = processes_.find(peer);
   if (found == processes_.end()) {
@@ -225,14 +230,14 @@ void EncodingDesk::on_up(net::PeerId peer, const net::Greeting& /*greeting*/) {
   }
 }
 
-void EncodingDesk::on_record(net::PeerId peer,
-                             std::span<const std::byte> record) {
+void EncodingListener::on_record(net::PeerId peer,
+                                 std::span<const std::byte> record) {
   std::unique_lock lock(mutex_);
   const auto found = processes_.find(peer);
   if (found == processes_.end()) {
     lock.unlock();
-    if (spec_.desk != nullptr) {
-      spec_.desk->hear(*hub_, peer, record);
+    if (spec_.clients != nullptr) {
+      spec_.clients->hear(*hub_, peer, record);
     }
     return;
   }
@@ -244,15 +249,15 @@ void EncodingDesk::on_record(net::PeerId peer,
     }
   } catch (const Error& error) {
     const std::string what = label_of(process.known) + ": " + error.what();
-    if (!answer_ || asked_ != peer) {  // else `lose` says so
+    if (!answer_ || asked_ != peer) {  // else `remove` says so
       log_message(LogLevel::warning, what);
     }
     hub_->leave(peer, what);
-    lose(peer, error.what());
+    remove(peer, error.what());
   }
 }
 
-void EncodingDesk::on_room(net::PeerId peer) {
+void EncodingListener::on_room(net::PeerId peer) {
   const std::lock_guard lock(mutex_);
   const auto found = processes_.find(peer);
   if (found != processes_.end()) {
@@ -260,17 +265,17 @@ void EncodingDesk::on_room(net::PeerId peer) {
   }
 }
 
-void EncodingDesk::on_wanted(net::PeerId /*peer*/, net::WantId want,
-                             std::string_view /*key*/) {
+void EncodingListener::on_wanted(net::PeerId /*peer*/, net::WantId want,
+                                 std::string_view /*key*/) {
   hub_->give_nothing(want);
 }
 
-void EncodingDesk::on_lost(net::PeerId peer, const net::Loss& loss) {
-  if (spec_.desk != nullptr && spec_.desk->lose(peer)) {
+void EncodingListener::on_lost(net::PeerId peer, const net::Loss& loss) {
+  if (spec_.clients != nullptr && spec_.clients->remove(peer)) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  lose(peer, loss.what);
+  remove(peer, loss.what);
 }
 
 }  // namespace troupe::actors

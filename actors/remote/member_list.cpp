@@ -1,10 +1,10 @@
-#include "actors/remote/company_guests.h"
+#include "actors/remote/member_list.h"
 
 #include <algorithm>
 #include <random>
 #include <utility>
 
-#include "actors/remote/guest_log.h"
+#include "actors/remote/member_log.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
@@ -43,18 +43,20 @@ bool is_of_one_host(const std::string& endpoint) {
   return !net::is_public(net::parse_endpoint(endpoint));
 }
 
-/// What `guest` is told of another: what it can dial.
-std::optional<std::string> address_for(const Guest& guest, PeerAddress other) {
-  if (!guest.is_of_this_host) {
+/// The message to `member` about another process, with the endpoints that
+/// `member` can dial; nothing: there are none.
+std::optional<std::string> address_for(const Member& member,
+                                       PeerAddress other) {
+  if (!member.is_of_this_host) {
     std::erase_if(other.endpoints, is_of_one_host);
   }
   return other.endpoints.empty() ? std::nullopt
                                  : std::optional(wire::encode(News(other)));
 }
 
-void tell(const Guest& guest, const PeerAddress& other) {
-  if (const auto address = address_for(guest, other)) {
-    guest.outbox->send(*address);
+void notify(const Member& member, const PeerAddress& other) {
+  if (const auto address = address_for(member, other)) {
+    member.outbox->send(*address);
   }
 }
 
@@ -93,86 +95,87 @@ bool refuse_other_version(net::Hub& hub, net::PeerId peer,
 
 PeerTokens new_tokens() { return {make_token(), make_token()}; }
 
-std::shared_ptr<Guest> CompanyGuests::let_in(net::Hub& hub, net::PeerId peer,
-                                             const Applicant& applicant,
-                                             const std::string& address) {
-  const auto guest = std::make_shared<Guest>();
-  guest->peer = peer;
-  guest->process = static_cast<int>(known_.size()) + 1;
-  guest->address = {guest->process,
-                    dialled_endpoints(applicant.endpoints, address),
-                    new_tokens()};
-  guest->is_of_this_host =
+std::shared_ptr<Member> MemberList::add(net::Hub& hub, net::PeerId peer,
+                                        const Applicant& applicant,
+                                        const std::string& address) {
+  const auto member = std::make_shared<Member>();
+  member->peer = peer;
+  member->process = static_cast<int>(known_.size()) + 1;
+  member->address = {member->process,
+                     dialled_endpoints(applicant.endpoints, address),
+                     new_tokens()};
+  member->is_of_this_host =
       address.empty() || is_of_one_host("tcp://" + host_of(address) + ":1");
-  guest->outbox = std::make_shared<Outbox>(hub, peer);
-  guests_[peer] = guest;
-  known_.push_back({.process = guest->process, .name = applicant.name});
-  return guest;
+  member->outbox = std::make_shared<Outbox>(hub, peer);
+  members_[peer] = member;
+  known_.push_back({.process = member->process, .name = applicant.name});
+  return member;
 }
 
-void CompanyGuests::came_up(Guest& guest) {
-  guest.is_up = true;
-  for (const auto& [peer, other] : guests_) {
-    if (other->is_up && other->process != guest.process) {
-      tell(guest, other->address);
-      tell(*other, guest.address);
+void MemberList::came_up(Member& member) {
+  member.is_up = true;
+  for (const auto& [peer, other] : members_) {
+    if (other->is_up && other->process != member.process) {
+      notify(member, other->address);
+      notify(*other, member.address);
     }
   }
 }
 
-void CompanyGuests::gives_model(Guest& guest, bool gives) {
-  if (std::exchange(guest.address.gives_model, gives) == gives ||
-      !guest.is_up) {
+void MemberList::gives_model(Member& member, bool gives) {
+  if (std::exchange(member.address.gives_model, gives) == gives ||
+      !member.is_up) {
     return;
   }
-  for (const auto& [peer, other] : guests_) {
-    if (other->is_up && other->process != guest.process) {
-      tell(*other, guest.address);
+  for (const auto& [peer, other] : members_) {
+    if (other->is_up && other->process != member.process) {
+      notify(*other, member.address);
     }
   }
 }
 
-std::shared_ptr<Guest> CompanyGuests::find(net::PeerId peer) const {
-  const auto found = guests_.find(peer);
-  return found == guests_.end() ? nullptr : found->second;
+std::shared_ptr<Member> MemberList::find(net::PeerId peer) const {
+  const auto found = members_.find(peer);
+  return found == members_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Guest> CompanyGuests::find_process(int process) const {
-  const auto found = std::ranges::find_if(
-      guests_, [&](const auto& one) { return one.second->process == process; });
-  return found == guests_.end() ? nullptr : found->second;
+std::shared_ptr<Member> MemberList::find_process(int process) const {
+  const auto found = std::ranges::find_if(members_, [&](const auto& one) {
+    return one.second->process == process;
+  });
+  return found == members_.end() ? nullptr : found->second;
 }
 
-bool CompanyGuests::anyone_works() const {
+bool MemberList::anyone_works() const {
   return std::ranges::any_of(
-      guests_, [](const auto& one) { return one.second->works(); });
+      members_, [](const auto& one) { return one.second->works(); });
 }
 
-bool CompanyGuests::has_gone_before(const Guest& guest) const {
-  const auto own = static_cast<std::size_t>(guest.process - 1);
+bool MemberList::has_gone_before(const Member& member) const {
+  const auto own = static_cast<std::size_t>(member.process - 1);
   return std::ranges::any_of(known_, [&](const RemoteProcess& one) {
-    return one.gone && one.process != guest.process &&
+    return one.gone && one.process != member.process &&
            one.name == known_[own].name;
   });
 }
 
-std::shared_ptr<Guest> CompanyGuests::remove(net::PeerId peer, bool tells) {
-  const auto found = guests_.find(peer);
-  if (found == guests_.end()) {
+std::shared_ptr<Member> MemberList::remove(net::PeerId peer, bool notifies) {
+  const auto found = members_.find(peer);
+  if (found == members_.end()) {
     return nullptr;
   }
-  const std::shared_ptr<Guest> guest = found->second;
-  guests_.erase(found);
-  if (tells && guest->is_up) {
+  const std::shared_ptr<Member> member = found->second;
+  members_.erase(found);
+  if (notifies && member->is_up) {
     const std::string gone =
-        wire::encode(News(PeerAddress{guest->process, {}, {}, {}}));
-    for (const auto& [its_peer, other] : guests_) {
-      if (other->is_up && address_for(*other, guest->address)) {
+        wire::encode(News(PeerAddress{member->process, {}, {}, {}}));
+    for (const auto& [its_peer, other] : members_) {
+      if (other->is_up && address_for(*other, member->address)) {
         other->outbox->send(gone);
       }
     }
   }
-  return guest;
+  return member;
 }
 
 }  // namespace troupe::actors
