@@ -19,23 +19,23 @@ namespace troupe::config::rows {
 
 using Text = std::string_view;
 
-constexpr std::uint16_t kSample = 1;
-constexpr std::uint16_t kSchedule = 2;
-constexpr std::uint16_t kInspect = 4;
-constexpr std::uint16_t kVerify = 8;
-constexpr std::uint16_t kBench = 16;
-constexpr std::uint16_t kDoctor = 32;
-constexpr std::uint16_t kKeys = 64;
-constexpr std::uint16_t kWorker = 128;
-constexpr std::uint16_t kLs = 256;
-constexpr std::uint16_t kCancel = 512;
-constexpr std::uint16_t kEncode = 1024;
-constexpr std::uint16_t kAll = 2047;
-constexpr std::uint16_t kMethods = kSample | kBench;
-constexpr std::uint16_t kRuns = kSample | kBench | kVerify;
+constexpr VerbSet kSample = 1;
+constexpr VerbSet kSchedule = 2;
+constexpr VerbSet kInspect = 4;
+constexpr VerbSet kVerify = 8;
+constexpr VerbSet kBench = 16;
+constexpr VerbSet kDoctor = 32;
+constexpr VerbSet kKeys = 64;
+constexpr VerbSet kWorker = 128;
+constexpr VerbSet kLs = 256;
+constexpr VerbSet kCancel = 512;
+constexpr VerbSet kEncode = 1024;
+constexpr VerbSet kAll = 2047;
+constexpr VerbSet kMethods = kSample | kBench;
+constexpr VerbSet kRuns = kSample | kBench | kVerify;
 /// Verbs that compute on this machine.
-constexpr std::uint16_t kComputes = kRuns | kWorker;
-constexpr std::uint16_t kSamplers = kSample | kBench | kSchedule;
+constexpr VerbSet kComputes = kRuns | kWorker;
+constexpr VerbSet kSamplers = kSample | kBench | kSchedule;
 constexpr double kHuge = std::numeric_limits<double>::max();
 constexpr int kMany = 1'000'000;
 

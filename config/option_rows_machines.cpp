@@ -19,7 +19,7 @@ std::span<const Option> machine_rows() {
       {"listen", "", 0, "ADDR",
        "let workers of other processes and machines into this job: "
        "tcp://HOST:PORT (port 0: any) or ipc:///PATH",
-       kMachines, kSample, field(&Config::listen), "none"},
+       kMachines, often(kSample), field(&Config::listen), "none"},
       {"on-class-change", "", 0, "MODE",
        "when the last worker of an image's execution class has gone and "
        "another "
@@ -33,22 +33,40 @@ std::span<const Option> machine_rows() {
        kMachines, kSample, field(&Config::encode_on)},
       {"join", "", 0, "ADDR", "work for the job that listens there", kMachines,
        kWorker, field(&Config::join), "none"},
-      {"secret-file", "", 0, "FILE",
-       "the company's key, or a worker's node file (troupe keys); without one "
-       "only this machine is reached",
-       kMachines, kSample | kWorker | kLs | kCancel,
-       field(&Config::secret_file), "none"},
+      {"secret-file",
+       "",
+       0,
+       "FILE",
+       {{kWorker | kLs,
+         "the company's key, or a node file made from it (troupe keys); "
+         "without one only this machine is reached"},
+        {kSample | kCancel,
+         "the company's key (troupe keys new); without one only this machine "
+         "is reached"}},
+       kMachines,
+       often(kSample) | kWorker | kLs | kCancel,
+       field(&Config::secret_file),
+       "none"},
       {"model-root", "", 0, "DIR",
        "the folder of model folders: the job's model is looked for there by "
        "its name",
        kMachines, kWorker, field(&Config::model_root), "none"},
-      {"cache", "", 0, "DIR",
-       "keep here what another run can use: prompts that were encoded, and how "
-       "fast workers were, by which the next job shares its work (of worker: "
-       "models that the job's first process gives, or other workers that have "
-       "them, where there is neither --model nor a folder of that name in "
-       "--model-root)",
-       kMachines, kRuns | kEncode | kWorker, field(&Config::cache), "none"},
+      {"cache",
+       "",
+       0,
+       "DIR",
+       {{kSample | kBench,
+         "keep here what a later run can use: encoded prompts, and how fast "
+         "workers were, by which the next job divides its work"},
+        {kWorker,
+         "keep models here: if there is neither --model nor a folder of that "
+         "name in --model-root, the job's first process and other workers give "
+         "the model"},
+        {kRuns | kEncode, "keep encoded prompts here for later runs"}},
+       kMachines,
+       kRuns | kEncode | kWorker,
+       field(&Config::cache),
+       "none"},
       {"wait", "", 0, "TIME",
        "how long to look for a job, and for it again when the link is lost: "
        "seconds, or with a unit (90s, 5m, 1h)",

@@ -19,6 +19,13 @@ std::span<const Option> option_table() {
   return kTable;
 }
 
+std::string_view VerbText::of(Verb verb) const noexcept {
+  const auto part = std::ranges::find_if(parts_, [&](const Part& candidate) {
+    return has(candidate.verbs, verb);
+  });
+  return part == parts_.end() ? std::string_view() : part->text;
+}
+
 ValueKind Option::kind() const noexcept {
   if (is_switch() || value == "BOOL") {
     return ValueKind::truth;
@@ -33,12 +40,12 @@ ValueKind Option::kind() const noexcept {
                                                  : ValueKind::text;
 }
 
-std::string default_of(const Option& option) {
+std::string default_of(const Option& option, Verb verb) {
   if (option.is_switch()) {
     return "off";
   }
   const std::string text = option.has_text() ? option.get(Config{}) : "";
-  return text.empty() ? std::string(option.unset) : text;
+  return text.empty() ? std::string(option.unset.of(verb)) : text;
 }
 
 const Option* find_option(std::string_view key) {

@@ -95,7 +95,7 @@ std::string line(std::string text, const std::string& comment) {
   return text + "# " + comment + "\n";
 }
 
-std::string line_of(const Option& option, const Config& config,
+std::string line_of(const Option& option, Verb verb, const Config& config,
                     const Decided* decided) {
   const std::string key(option.key);
   const std::string remark = decided == nullptr || decided->remark.empty()
@@ -114,7 +114,7 @@ std::string line_of(const Option& option, const Config& config,
                     value_of(option, decided->text),
                 source_of(option, decided->source) + remark);
   }
-  return line("# " + key, "not set: " + std::string(option.unset));
+  return line("# " + key, "not set: " + std::string(option.unset.of(verb)));
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ std::string to_toml(Verb verb, const Config& config,
   for (const Option& option : option_table()) {
     if (option.serves(verb) && option.has_text()) {
       const auto decided = decisions.find(option.key);
-      text += line_of(option, config,
+      text += line_of(option, verb, config,
                       decided == decisions.end() ? nullptr : &decided->second);
     }
   }

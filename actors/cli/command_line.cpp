@@ -144,6 +144,7 @@ class FlagParser {
   explicit FlagParser(Verb verb) : verb_(verb) {
     app_.set_help_flag();
     app_.allow_extras();
+    app_.add_flag("--help-all", line_.help_all);
     app_.add_flag("-h,--help", line_.help);
     app_.add_flag("--version", line_.version);
     config_ = app_.add_option("--config", line_.config_file);
@@ -254,54 +255,6 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                 "see troupe " + arguments[0] + " --help");
   }
   return line;
-}
-
-std::string help_text(const VerbInfo* verb) {
-  if (verb == nullptr) {
-    std::string text =
-        "troupe samples diffusion models with a company of actors.\n\n"
-        "usage: troupe <verb> [options]\n\n";
-    for (const VerbInfo& info : verb_table()) {
-      text += fmt::format("  {:<10} {}\n", config::name_of(info.verb),
-                          info.summary);
-    }
-    text += "\nand documents: troupe help <topic>\n\n";
-    for (const HelpTopic& topic : help_topics()) {
-      text += fmt::format("  {:<10} {}\n", topic.name, topic.summary);
-    }
-    return text +
-           "\ntroupe help <verb> (or troupe <verb> --help) says more of a "
-           "verb. Every option can\nalso be set as TROUPE_OPTION in the "
-           "environment or as a line of a TOML file given\nwith --config "
-           "FILE.\n";
-  }
-  std::string text =
-      fmt::format("troupe {0}: {1}\n\nusage: troupe {0} {2}\n",
-                  config::name_of(verb->verb), verb->summary, verb->usage);
-  std::string_view group;
-  for (const Option& option : config::option_table()) {
-    if (!option.serves(verb->verb)) {
-      continue;
-    }
-    if (option.group != group) {
-      group = option.group;
-      text += fmt::format("\n{}\n", group);
-    }
-    const std::string name = fmt::format(
-        "{}--{}{}{}",
-        option.letter != 0 ? fmt::format("-{}, ", option.letter) : "    ",
-        option.key, option.is_switch() ? "" : " ", option.value);
-    text += fmt::format("  {:<30} {} [{}]\n", name, option.help,
-                        config::default_of(option));
-  }
-  text +=
-      "      --config FILE              options from a TOML file "
-      "[TROUPE_CONFIG, else none]\n"
-      "\nIn brackets: the default. --print-config says what holds for a job, "
-      "and why.\nIf an "
-      "option is given twice, the last value counts; lists are joined.\n"
-      "\nExamples\n";
-  return text + verb->examples;
 }
 
 bool wants_json(const std::vector<std::string>& arguments) {

@@ -32,6 +32,7 @@ struct CommandLine {
   std::string config_file;
   std::vector<std::string> files;  ///< arguments that are no options
   bool help = false;
+  bool help_all = false;             ///< with every option
   const HelpTopic* topic = nullptr;  ///< of `troupe help TOPIC`
   bool version = false;
 };
@@ -41,9 +42,6 @@ struct CommandLine {
 /// a verb does not take; Errc::unsupported for what people know from elsewhere.
 [[nodiscard]] CommandLine parse_command_line(
     const std::vector<std::string>& arguments);
-
-/// The overview of verbs and topics (null), or a verb's options with examples.
-[[nodiscard]] std::string help_text(const VerbInfo* verb);
 
 /// Whether the run was asked to end with JSON, by flag, environment or file;
 /// found before parsing so that parse errors are reported as asked.

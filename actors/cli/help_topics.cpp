@@ -2,26 +2,36 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <string>
+#include <vector>
 
+#include "actors/cli/help_text.h"
+#include "kernels/core/error.h"
 #include "kernels/core/exit_codes.h"
 
 namespace troupe::actors {
 namespace {
 
+/// The first line of a page, and the line below it.
+std::string heading(std::string_view line) {
+  return fmt::format("{}\n{}\n\n", line, std::string(line.size(), '='));
+}
+
 std::string json_text() {
   std::string text =
-      "The JSON that Troupe prints\n\n"
+      heading("json: the JSON that is printed, key by key") +
       "With --json a verb ends with one JSON object on the last line of "
       "stdout,\n"
       "on success as on failure; notes and errors go to stderr as always.\n"
       "A path joins keys with dots; [] is each item of an array, * any key.\n"
       "Readers should pass over keys they do not know: some may be added.\n";
   for (const JsonSection& section : json_sections()) {
-    text += fmt::format("\n{}\n  {}\n", section.of, section.about);
+    text += fmt::format("\n{}\n", section.of) + wrapped(" ", section.about, 2);
     for (const JsonField& field : section.fields) {
-      text += fmt::format("    {:<36} {}\n      {}\n", field.path, field.type,
-                          field.meaning);
+      const std::string path = fmt::format("    {:<36}", field.path);
+      text += wrapped(path, field.type, path.size() + 1) +
+              wrapped(" ", field.meaning, 6);
     }
   }
   return text;
@@ -29,18 +39,19 @@ std::string json_text() {
 
 std::string exit_code_text() {
   std::string text =
-      "Exit codes of troupe\n\n"
+      heading("exit-codes: exit codes and kinds of errors") +
       "Below each code stand the values of error.code (--json) that end with "
       "it.\n'retryable': the same command may succeed later without a "
       "change.\n";
   for (const ExitCode& row : exit_codes()) {
-    text += fmt::format("\n{:>5}  {}\n       {}\n", row.number, row.meaning,
-                        row.advice);
+    text += '\n' + wrapped(fmt::format("{:>5}", row.number), row.meaning, 7) +
+            wrapped(" ", row.advice, 7);
     for (const Errc code : all_error_codes()) {
       if (exit_code(code) == row.number) {
-        text += fmt::format("         {:<17} {}{}\n", to_string(code),
-                            describe(code),
-                            is_retryable(code) ? " (retryable)" : "");
+        text += wrapped(fmt::format("         {}", to_string(code)),
+                        fmt::format("{}{}", describe(code),
+                                    is_retryable(code) ? " (retryable)" : ""),
+                        27);
       }
     }
   }
@@ -50,13 +61,28 @@ std::string exit_code_text() {
          "shell.\n";
 }
 
-constexpr std::array kTopics = {
-    HelpTopic{"json", "the JSON that is printed, key by key", json_text},
-    HelpTopic{"exit-codes", "exit codes and kinds of errors", exit_code_text},
-};
+HelpTopic topic_of(std::string text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const std::size_t colon = line.find(": ");
+  require(colon != std::string::npos, Errc::internal, "manual",
+          "the first line of a page is no 'NAME: SUMMARY'");
+  return {line.substr(0, colon), line.substr(colon + 2), std::move(text)};
+}
 
 }  // namespace
 
-std::span<const HelpTopic> help_topics() { return kTopics; }
+std::span<const HelpTopic> help_topics() {
+  static const std::vector<HelpTopic> kTopics = [] {
+    std::vector<HelpTopic> topics;
+    for (const std::string_view page : manual_pages()) {
+      topics.push_back(topic_of(std::string(page)));
+    }
+    topics.push_back(topic_of(json_text()));
+    topics.push_back(topic_of(exit_code_text()));
+    std::ranges::sort(topics, {}, &HelpTopic::name);
+    return topics;
+  }();
+  return kTopics;
+}
 
 }  // namespace troupe::actors

@@ -6,15 +6,19 @@
 
 namespace troupe::actors {
 
-/// A document that `troupe help NAME` prints. To add one: a row in
-/// help_topics.cpp, and a test that holds it against the program.
+/// A page that `troupe help NAME` prints: of the manual (a file in manual/), or
+/// made of a table in help_topics.cpp.
 struct HelpTopic {
-  std::string_view name;
-  std::string_view summary;
-  std::string (*text)();  ///< whole lines
+  std::string name;
+  std::string summary;
+  std::string text;  ///< whole lines; the first is "NAME: SUMMARY"
 };
 
+/// In the order of their names.
 [[nodiscard]] std::span<const HelpTopic> help_topics();
+
+/// The files in manual/, as they stand there.
+[[nodiscard]] std::span<const std::string_view> manual_pages();
 
 /// One key of the JSON that a verb prints. A path joins keys with dots; "[]"
 /// stands for each item of an array, "*" for any key of an object.

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "actors/cli/command_line.h"
+#include "actors/cli/help_text.h"
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
@@ -65,11 +66,13 @@ SignalWatch::LastWords last_words(const RunSummary& summary, bool json) {
 int run(const std::vector<std::string>& arguments,
         const std::function<bool()>& runs_here, Invocation& invocation) {
   const CommandLine line = parse_command_line(arguments);
-  if (line.help || line.version) {
+  if (line.help || line.help_all || line.version) {
     invocation.take_last_word();
     fmt::print("{}", line.version            ? version_line() + "\n"
-                     : line.topic != nullptr ? line.topic->text()
-                                             : help_text(line.verb));
+                     : line.topic != nullptr ? line.topic->text
+                     : line.verb != nullptr
+                         ? help_text(*line.verb, line.help_all)
+                         : help_overview());
     return 0;
   }
   const Verb verb = line.verb->verb;

@@ -63,7 +63,8 @@ constexpr std::array kVerbs = {
              "compute for a job that listens on this or another machine",
              "--join ADDR (--model DIR | --model-root DIR) [options]",
              "  troupe worker --join tcp://10.0.0.1:7010 --secret-file "
-             "node.key --model-root models\n"
+             "node.key \\\n"
+             "    --model-root models\n"
              "  troupe worker --join ipc:///tmp/company/a -m models/demo "
              "--threads 2\n"},
     VerbInfo{Verb::ls, run_ls,
@@ -79,7 +80,7 @@ constexpr std::array kVerbs = {
              "  troupe cancel ipc:///tmp/company/a --sample 7\n",
              true},
     VerbInfo{Verb::encode, run_encode,
-             "make a file of encoded prompts, for --prompt-embeds",
+             "make a file of encoded prompts for troupe sample",
              "--model DIR (--prompt TEXT | --prompt-file FILE) --out FILE",
              "  troupe encode -m DIR -p 'a lighthouse in a storm' -o "
              "lighthouse.safetensors\n"

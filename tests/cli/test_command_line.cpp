@@ -122,17 +122,5 @@ TEST(CommandLine, WantsAValueForEveryOption) {
   EXPECT_EQ(hint_of({"sample", "--steps"}), "see troupe sample --help");
 }
 
-TEST(HelpText, NamesEveryOptionOfTheVerb) {
-  for (const VerbInfo& verb : verb_table()) {
-    const std::string text = help_text(&verb);
-    for (const config::Option& option : config::option_table()) {
-      EXPECT_EQ(
-          text.find("--" + std::string(option.key) + " ") != std::string::npos,
-          option.serves(verb.verb))
-          << config::name_of(verb.verb) << " " << option.key;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace troupe::actors

@@ -145,7 +145,8 @@ TEST(HelpVerb, ListsVerbsAndTopics) {
               std::string::npos);
     EXPECT_EQ(help(verb), run({verb, "--help"}).out);
   }
-  for (const char* topic : {"json", "exit-codes"}) {
+  for (const char* topic : {"json", "exit-codes", "methods", "glossary"}) {
+    EXPECT_TRUE(help(topic).starts_with(std::string(topic) + ": "));
     EXPECT_NE(outcome.out.find(std::string("\n  ") + topic + " "),
               std::string::npos);
   }
@@ -344,6 +345,9 @@ std::map<int, std::set<std::string>> exit_code_document() {
     std::istringstream words(line);
     std::string word;
     words >> word;
+    if (line.starts_with("          ")) {
+      continue;  // the rest of a description
+    }
     if (line.starts_with("         ")) {
       document[number].insert(word);
     } else if (!word.empty() && std::ranges::all_of(word, [](unsigned char c) {

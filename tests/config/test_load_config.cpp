@@ -305,18 +305,24 @@ TEST(ScheduleOptions, StepsTakeBackTheListsOfTheRecipe) {
 
 TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   for (const Option& option : option_table()) {
-    EXPECT_NE(default_of(option), "") << option.key;
+    for (const std::string& name : names_of<Verb>()) {
+      const Verb verb = parse_enum<Verb>("verb", name);
+      if (option.serves(verb)) {
+        EXPECT_NE(option.help.of(verb), "") << name << " " << option.key;
+        EXPECT_NE(default_of(option, verb), "") << name << " " << option.key;
+      }
+    }
   }
   const samplers::MethodOptions method;
   const auto starts_with = [](const char* key, const std::string& value) {
-    return default_of(*find_option(key)).starts_with(value);
+    return default_of(*find_option(key), Verb::bench).starts_with(value);
   };
   Config picard;
   picard.method.kind = samplers::MethodKind::picard;
   const samplers::MethodOptions chosen =
       make_plan(picard, {.num_calls = 100}).method;
   EXPECT_TRUE(starts_with("window", std::to_string(chosen.window_size)));
-  EXPECT_TRUE(starts_with("tolerance", "picard: 0.067 / sqrt(model calls)"));
+  EXPECT_TRUE(starts_with("tolerance", "0.067 / sqrt(model calls)"));
   EXPECT_EQ(chosen.tolerance, 0.01);
   EXPECT_TRUE(starts_with("carry", name_of(chosen.carry)));
   EXPECT_TRUE(starts_with("guess", name_of(chosen.initial_guess)));
