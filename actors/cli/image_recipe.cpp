@@ -64,7 +64,7 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
           "add --init-latents FILE");
   require(!recipe.prompt_embeds_xxh3 ||
               !invocation.config.prompt_embeds.empty() ||
-              !invocation.config.prompt.empty(),
+              !invocation.config.prompts.empty(),
           Errc::invalid_argument, "--from",
           "the image was made from given embeddings, which its recipe cannot "
           "hold",
