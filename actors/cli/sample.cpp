@@ -326,6 +326,10 @@ int run_sample(Invocation& invocation) {
   RunOutputs outputs =
       prepare_outputs(config, request.source.pixel_shape(), stop);
   add_memory_of(outputs, config.dry_run, request);
+  if (!outputs.trajectory.empty()) {
+    RowFile::check_room("--save trajectory", outputs.trajectory,
+                        trajectory_rows(request));
+  }
   find_earlier(config, request, outputs, stop);
   summary.notes = request.notes;
   print_notes(request.notes);
