@@ -170,6 +170,12 @@ constexpr JsonField kVerify[] = {
     {"files[].largest_relative_difference", "number or null",
      "the same, by the other file's largest element; null: a tensor that "
      "differs is all zero there"},
+    {"files[].rmse", "number",
+     "the same: root mean square of the differences, of the tensors that "
+     "differ"},
+    {"files[].psnr_db", "number or null",
+     "20 log10(peak / rmse), the peak being 255 of pictures, else the other "
+     "file's largest |element|; null: nothing differs, or all is zero there"},
     {"files[].error", "object", "why it could not be told; absent otherwise"},
     {"files[].error.code", "string", "as error.code"},
     {"files[].error.where", "string", "as error.where"},
