@@ -123,9 +123,9 @@ std::span<const Option> sampling_rows() {
        "start from these latents (.safetensors, .npy, .npz)", kModel, kSample,
        field(&Config::init_latents), "noise from the seed"},
       {"from", "", 0, "FILE",
-       "take the recipe out of a PNG made by troupe; keys worker: the "
-       "company's "
-       "key file",
+       "take the recipe out of a PNG made by troupe, and write NAME-again.png "
+       "beside it unless --out or the like says where; keys worker: the "
+       "company's key file",
        kModel, kSample | kKeys, field(&Config::from), "none"},
       {"sampler", "scheduler,solver", 0, "NAME",
        "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers class; "

@@ -83,7 +83,9 @@ constexpr JsonField kSample[] = {
     {"nodes[].cause", "string", "why it left; absent otherwise"},
     {"bits", "string", "of GPUs: invariant or free, +tf32; absent on CPUs"},
     {"execution_class", "string",
-     "what computed, 16 hexadecimal digits; mixed: see the images"},
+     "16 hexadecimal digits of the weights, the build and its libraries, the "
+     "instructions or GPU, the type and the method's plan, which all exact "
+     "methods share; mixed: see the images"},
     {"latents_xxh3", "string",
      "XXH3-64 of the final latents' bytes in index order; absent if not all "
      "are known"},
