@@ -71,7 +71,7 @@ struct Config {
   std::string model_dir;
   std::string random_weights;
   std::vector<std::string> classes;  ///< names or ids; cycles over samples
-  std::string prompt;
+  std::vector<std::string> prompts;  ///< cycle over samples
   std::string prompt_2;     ///< of the second text encoder; empty: the same
   std::string prompt_file;  ///< a prompt on each line; cycles over samples
   std::optional<std::string> negative_prompt;

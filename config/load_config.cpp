@@ -33,7 +33,7 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
   // What the pictures show.
   for (const char* key : {"prompt", "prompt-file", "prompt-embeds"}) {
     if (says(settings, key)) {
-      config.prompt.clear();
+      config.prompts.clear();
       config.prompt_2.clear();
       config.prompt_file.clear();
       config.prompt_embeds.clear();
@@ -106,7 +106,7 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.method = {};
   config.size.reset();
   config.no_resolution_bins = false;
-  config.prompt.clear();
+  config.prompts.clear();
   config.prompt_2.clear();
   config.prompt_file.clear();
   config.negative_prompt.reset();

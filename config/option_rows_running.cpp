@@ -156,7 +156,8 @@ std::span<const Option> running_rows() {
        field(&Config::compute)},
       {"isa", "", 0, "LEVEL",
        "hold the CPU to avx2, avx512, avx512_bf16 or amx: unlike machines that "
-       "are held to one level compute in one execution class",
+       "are held to one level compute in one execution class. The first two "
+       "have no bf16: --dtype auto is f32 there",
        kResources, kRuns | kEncode, isa_field()},
       {"bits", "", 0, "MODE",
        "of GPUs: invariant (an image's bytes are its own), or free", kResources,

@@ -30,6 +30,20 @@ Field samples_field() {
           }};
 }
 
+/// Each sets one more. No text of them all is read back: a prompt may have any
+/// character.
+Field prompts_field() {
+  return {[](Config& config, Text place, Text text) {
+            if (text.empty()) {
+              fail_empty(place);
+            }
+            config.prompts.emplace_back(text);
+          },
+          [](const Config& config) {
+            return config.prompts.empty() ? "" : config.prompts.front();
+          }};
+}
+
 Field final_sigmas_field() {
   static const Names kNames = {"zero", "sigma_min"};
   Field final_sigmas =
@@ -58,8 +72,10 @@ std::span<const Option> sampling_rows() {
        "class names or ids; several cycle over the samples", kModel,
        often(kSample | kBench) | kRuns, parsed(&Config::classes, parse_list),
        "all in turn, from 0"},
-      {"prompt", "text", 'p', "TEXT", "what the pictures shall show", kModel,
-       often(kSample | kBench) | kRuns | kEncode, field(&Config::prompt),
+      {"prompt", "text", 'p', "TEXT",
+       "what the pictures shall show; several are as the lines of a "
+       "--prompt-file",
+       kModel, often(kSample | kBench) | kRuns | kEncode, prompts_field(),
        "none"},
       {"prompt-2", "", 0, "TEXT",
        "what the second text encoder reads (Stable Diffusion XL)", kModel,

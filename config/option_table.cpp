@@ -36,6 +36,9 @@ ValueKind Option::kind() const noexcept {
   if (value == "X" || value == "W") {
     return ValueKind::real;
   }
+  if (key == "prompt") {
+    return ValueKind::texts;
+  }
   return value == "LIST" || value == "KIND=FILE" ? ValueKind::list
                                                  : ValueKind::text;
 }

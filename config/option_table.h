@@ -32,8 +32,8 @@ constexpr const char* list_of(Verb) {
          "encode";
 }
 
-/// What a value is, in TOML's terms.
-enum class ValueKind : std::uint8_t { text, whole, real, truth, list };
+/// What a value is, in TOML's terms. texts: each is set by itself, in turn.
+enum class ValueKind : std::uint8_t { text, whole, real, truth, list, texts };
 
 /// How an option goes into the config and comes back as text.
 struct Field {
@@ -102,7 +102,8 @@ struct Option {
   }
   /// Whether `get` may be called.
   [[nodiscard]] bool has_text() const noexcept { return field.get != nullptr; }
-  /// The value as text that `set` reads back; empty: not set.
+  /// The value as text that `set` reads back (of texts: the first); empty: not
+  /// set.
   [[nodiscard]] std::string get(const Config& config) const {
     return field.get(config);
   }

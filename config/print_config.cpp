@@ -57,6 +57,14 @@ std::string list(std::string_view text) {
   return "[" + items + "]";
 }
 
+std::string texts(const std::vector<std::string>& items) {
+  std::string quoted;
+  for (const std::string& item : items) {
+    quoted += (quoted.empty() ? "" : ", ") + quoted_text(item);
+  }
+  return items.size() == 1 ? quoted : "[" + quoted + "]";
+}
+
 std::string value_of(const Option& option, std::string_view text) {
   switch (option.kind()) {
     case ValueKind::truth:
@@ -68,6 +76,7 @@ std::string value_of(const Option& option, std::string_view text) {
     case ValueKind::list:
       return list(text);
     case ValueKind::text:
+    case ValueKind::texts:
       break;
   }
   return quoted_text(text);
@@ -104,7 +113,9 @@ std::string line_of(const Option& option, Verb verb, const Config& config,
   if (const std::string text = option.get(config); !text.empty()) {
     const auto place = config.places.find(key);
     return line(
-        key + " = " + value_of(option, text),
+        key + " = " +
+            (option.kind() == ValueKind::texts ? texts(config.prompts)
+                                               : value_of(option, text)),
         (place == config.places.end() ? "default"
                                       : source_of(option, place->second)) +
             remark);

@@ -4,7 +4,9 @@
 #include <toml++/toml.h>
 
 #include <sstream>
+#include <utility>
 
+#include "config/option_table.h"
 #include "config/parse_value.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -20,6 +22,7 @@ std::string place_of(const std::string& path, const toml::source_region& at,
   return key.empty() ? place : place + " " + std::string(key);
 }
 
+/// Of one value, which is no list.
 std::string text_of(const toml::node& node, const std::string& place) {
   if (const auto* text = node.as_string()) {
     return text->get();
@@ -33,23 +36,34 @@ std::string text_of(const toml::node& node, const std::string& place) {
   if (const auto* truth = node.as_boolean()) {
     return truth->get() ? "true" : "false";
   }
+  if (node.is_array()) {
+    throw Error(Errc::corrupt_file, place,
+                "a list inside a list: got two levels, expected one",
+                "write one list of plain values");
+  }
+  throw Error(Errc::corrupt_file, place,
+              "not a value of an option: got a table or a date, expected a "
+              "string, number, boolean or list",
+              "options are flat, without [tables]");
+}
+
+/// What a key sets, in turn: a list is one text, unless its items are.
+std::vector<std::string> texts_of(const Option* option, const toml::node& node,
+                                  const std::string& place) {
   const auto* array = node.as_array();
   if (array == nullptr) {
-    throw Error(Errc::corrupt_file, place,
-                "not a value of an option: got a table or a date, expected a "
-                "string, number, boolean or list",
-                "options are flat, without [tables]");
+    return {text_of(node, place)};
   }
+  std::vector<std::string> items;
   std::string joined;
   for (const toml::node& item : *array) {
-    if (item.is_array()) {
-      throw Error(Errc::corrupt_file, place,
-                  "a list inside a list: got two levels, expected one",
-                  "write one list of plain values");
-    }
-    joined.append(joined.empty() ? "" : ",").append(text_of(item, place));
+    items.push_back(text_of(item, place));
+    joined.append(joined.empty() ? "" : ",").append(items.back());
   }
-  return joined;
+  if (option != nullptr && option->kind() == ValueKind::texts) {
+    return items;
+  }
+  return {joined};
 }
 
 void check_file(const std::string& path) {
@@ -88,7 +102,9 @@ std::vector<Setting> read_toml(const std::string& path) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     const std::string place = place_of(path, node.source(), name);
-    settings.push_back({place, name, text_of(node, place)});
+    for (std::string& text : texts_of(find_option(name), node, place)) {
+      settings.push_back({place, name, std::move(text)});
+    }
   }
   return settings;
 }

@@ -12,7 +12,8 @@ struct Setting {
   std::string text;
 };
 
-/// The keys of a flat TOML file; arrays become comma-separated text.
+/// The keys of a flat TOML file; arrays become comma-separated text, or a
+/// setting of each item where the option takes several texts.
 /// Errors: Errc::not_found, Errc::corrupt_file with line and column (syntax,
 /// tables, values that are no option's), Errc::io for a file over 1 MiB.
 [[nodiscard]] std::vector<Setting> read_toml(const std::string& path);

@@ -234,6 +234,12 @@ class TensorFiles {
   std::vector<Place> by_name_;  ///< sorted; only where there are several files
 };
 
+/// What stands before the elements of one tensor in a file: at least `least`
+/// bytes, the last of them spaces.
+[[nodiscard]] std::string safetensors_head(const std::string& name, DType dtype,
+                                           const Shape& shape,
+                                           std::size_t least = 0);
+
 /// Writes the tensors to `path` as an AtomicFile.
 /// Errors: those of write_file; Errc::invalid_argument for a name twice.
 void write_safetensors(const std::filesystem::path& path,

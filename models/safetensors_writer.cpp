@@ -24,7 +24,35 @@ std::string_view file_name_of(DType dtype) {
   return "U8";
 }
 
+/// The length, the header and spaces up to `least` bytes, and to a multiple of
+/// eight.
+std::string head_of(const nlohmann::ordered_json& header, std::size_t least) {
+  std::string text = header.dump();
+  std::uint64_t length = std::max(text.size() + sizeof(length), least);
+  length += (8 - length % 8) % 8 - sizeof(length);
+  text.resize(length, ' ');
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) +
+         text;
+}
+
+nlohmann::ordered_json entry_of(DType dtype, const Shape& shape,
+                                std::uint64_t begin, std::uint64_t end) {
+  const auto extents = shape.extents();
+  return {{"dtype", file_name_of(dtype)},
+          {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())},
+          {"data_offsets", {begin, end}}};
+}
+
 }  // namespace
+
+std::string safetensors_head(const std::string& name, DType dtype,
+                             const Shape& shape, std::size_t least) {
+  const auto bytes =
+      static_cast<std::uint64_t>(shape.num_elements()) * size_of(dtype);
+  nlohmann::ordered_json header;
+  header[name] = entry_of(dtype, shape, 0, bytes);
+  return head_of(header, least);
+}
 
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const NamedTensor> tensors,
@@ -48,20 +76,13 @@ void write_safetensors(const std::filesystem::path& path,
     require(!header.contains(named->name), Errc::invalid_argument,
             path.string(), "two tensors are named '" + named->name + "'");
     const std::uint64_t end = offset + named->tensor.num_bytes();
-    const auto extents = named->tensor.shape().extents();
-    header[named->name] = {
-        {"dtype", file_name_of(named->tensor.dtype())},
-        {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())},
-        {"data_offsets", {offset, end}}};
+    header[named->name] =
+        entry_of(named->tensor.dtype(), named->tensor.shape(), offset, end);
     offset = end;
   }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');
-  const std::uint64_t length = text.size();
-
+  const std::string head = head_of(header, 0);
   AtomicFile file(path, rule);
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(std::as_bytes(std::span(text)));
+  file.write(std::as_bytes(std::span(head)));
   for (const NamedTensor* named : order) {
     file.write(named->tensor.bytes());
   }

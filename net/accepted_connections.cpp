@@ -1,9 +1,11 @@
 #include "net/accepted_connections.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -24,12 +26,28 @@ constexpr Duration kHandshakeTime = std::chrono::milliseconds(250);
              : 0;
 }
 
+/// "10.0.0.7"; empty: it has ended, or is no tcp.
+[[nodiscard]] std::string peer_address(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  std::array<char, NI_MAXHOST> host{};
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) !=
+          0 ||
+      address.ss_family == AF_UNIX ||
+      getnameinfo(reinterpret_cast<const sockaddr*>(&address), size,
+                  host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return {};
+  }
+  return host.data();
+}
+
 }  // namespace
 
 void AcceptedConnections::accept(int descriptor, TimePoint now) {
-  Connection connection{.cookie = cookie_of(descriptor)};
+  Connection connection{.cookie = cookie_of(descriptor),
+                        .address = peer_address(descriptor)};
   add_unidentified(descriptor, connection, now);
-  connections_.insert_or_assign(descriptor, connection);
+  connections_.insert_or_assign(descriptor, std::move(connection));
 }
 
 void AcceptedConnections::add_unidentified(int descriptor,
@@ -38,6 +56,11 @@ void AcceptedConnections::add_unidentified(int descriptor,
   connection.owner = {};
   connection.age = next_age_++;
   unidentified_.emplace(connection.age, Unidentified{descriptor, now});
+}
+
+std::string AcceptedConnections::address_of(int descriptor) const {
+  const auto found = connections_.find(descriptor);
+  return found == connections_.end() ? std::string() : found->second.address;
 }
 
 std::optional<AcceptedConnections::Owner> AcceptedConnections::close(

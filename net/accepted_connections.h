@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "kernels/core/clock.h"
@@ -34,6 +35,8 @@ class AcceptedConnections {
 
   /// A new connection, unidentified.
   void accept(int descriptor, TimePoint now);
+  /// The dialling host of a tcp connection, "10.0.0.7"; else empty.
+  [[nodiscard]] std::string address_of(int descriptor) const;
   /// Returns the last owner.
   [[nodiscard]] std::optional<Owner> close(int descriptor);
   /// A frame of the owner's lane arrived on the connection. Returns the owner
@@ -55,6 +58,7 @@ class AcceptedConnections {
     Owner owner;
     std::uint64_t cookie = 0;  ///< the kernel's number of the socket
     std::uint64_t age = 0;     ///< key in unidentified_; 0: identified
+    std::string address;
   };
   struct Unidentified {
     int descriptor = -1;

@@ -22,11 +22,29 @@ namespace {
 
 constexpr std::string_view kPlace = "link";
 
-[[noreturn]] void refuse(std::string_view text, const std::string& why) {
+[[noreturn]] void refuse(std::string_view text, const std::string& why,
+                         std::string_view hint =
+                             "endpoints look like tcp://127.0.0.1:7010 or "
+                             "ipc:///run/user/1000/troupe/a") {
   throw Error(Errc::invalid_argument, kPlace,
-              "the endpoint " + in_quotes(text) + " " + why,
-              "endpoints look like tcp://127.0.0.1:7010 or "
-              "ipc:///run/user/1000/troupe/a");
+              "the endpoint " + in_quotes(text) + " " + why, hint);
+}
+
+/// Makes the folder and its missing parents with mode 0700.
+void make_folders(const std::filesystem::path& folder) {
+  const auto make = [&] {
+    return mkdir(folder.c_str(), 0700) == 0 ? 0 : errno;
+  };
+  int reason = make();
+  if (reason == ENOENT && folder.has_relative_path()) {
+    make_folders(folder.parent_path());
+    reason = make();
+  }
+  if (reason != 0 && reason != EEXIST) {
+    throw Error(Errc::io, kPlace,
+                "the folder " + in_quotes(folder.string()) +
+                    " cannot be made: " + std::strerror(reason));
+  }
 }
 
 [[nodiscard]] bool is_port(std::string_view port) {
@@ -125,18 +143,15 @@ void check_host(const Endpoint& endpoint) {
 void prepare_folder(const Endpoint& endpoint) {
   const std::string folder =
       std::filesystem::path(endpoint.where).parent_path();
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw Error(Errc::io, kPlace,
-                "the folder " + in_quotes(folder) +
-                    " cannot be made: " + std::strerror(errno));
-  }
+  make_folders(folder);
   struct stat status {};
   if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     refuse(endpoint.text, "is not in a folder");
   }
   if (status.st_uid != geteuid() || (status.st_mode & 0077U) != 0) {
     refuse(endpoint.text,
-           "is in a folder that others may enter; it must be ours, mode 0700");
+           "is in a folder that others may enter; it must be ours, mode 0700",
+           "name a folder that is not there: it is made so");
   }
 }
 

@@ -26,7 +26,8 @@ struct Endpoint {
 /// which may take seconds. Errors: Errc::unreachable.
 void check_host(const Endpoint& endpoint);
 
-/// Makes the folder of an ipc endpoint with mode 0700 if it is missing. Errors:
+/// Makes the folder of an ipc endpoint, and those above it, with mode 0700
+/// where they are missing. Errors:
 /// Errc::invalid_argument if it is not ours or others may enter it, Errc::io.
 void prepare_folder(const Endpoint& endpoint);
 

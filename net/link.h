@@ -186,6 +186,11 @@ class LinkHandler {
   virtual void on_wanted(PeerId peer, WantId want, std::string_view key) = 0;
   /// Nobody waits for the answer any more.
   virtual void on_unwanted(WantId /*want*/) {}
+  /// Somebody dialled a listening endpoint with another key, with keys where
+  /// this hub has none, or the other way round, and got no further. `address`:
+  /// as in Greeting; also empty where it could not be read. Once for an
+  /// address, and for so many addresses only.
+  virtual void on_other_key(const std::string& /*address*/) {}
   /// The peer is no more, and its number ends: no call names it afterwards. Not
   /// called for peers that this process refused or left.
   virtual void on_lost(PeerId peer, const Loss& loss) = 0;

@@ -72,7 +72,8 @@ class ZmqHub final : public Hub {
       locks_.push_back(std::move(lock));
     }
     listening.monitor = std::make_shared<ZmqSocket>(
-        socket->monitor(ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED));
+        socket->monitor(ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
     socket->bind(endpoint.text);
     std::string bound = endpoint.transport == Transport::tcp
                             ? socket->last_endpoint()

@@ -185,8 +185,9 @@ SessionOptions HubLoop::session_options(std::string name) {
 }
 
 void HubLoop::add_listener(const Listening& listening) {
-  const std::uint64_t monitor =
-      watch({.socket = listening.monitor, .is_monitor = true});
+  const std::uint64_t monitor = watch({.socket = listening.monitor,
+                                       .transport = listening.transport,
+                                       .is_monitor = true});
   watch({.socket = listening.socket,
          .transport = listening.transport,
          .has_users = listening.has_users,
@@ -612,19 +613,44 @@ void HubLoop::drain_monitor(std::uint64_t id) {
       return;
     }
     if (source->second.peer == 0) {
-      accepted_event(*event);
+      accepted_event(source->second, *event);
     } else {
       dialled_event(source->second.peer, source->second.lane, *event);
     }
   }
 }
 
-/// Of a connection that a listener has accepted.
-void HubLoop::accepted_event(const ZmqEvent& event) {
+/// Of a connection that a listener has accepted. ZeroMQ says that a handshake
+/// failed without the connection, and right after it that this has ended.
+void HubLoop::accepted_event(Source& monitor, const ZmqEvent& event) {
   if (event.kind == ZMQ_EVENT_ACCEPTED) {
     accepted_.accept(event.value, clock_.now());
-  } else if (const auto owner = accepted_.close(event.value)) {
+    return;
+  }
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
+    monitor.has_failed = true;
+    return;
+  }
+  if (std::exchange(monitor.has_failed, false)) {
+    handshake_failed(monitor, accepted_.address_of(event.value));
+  }
+  if (const auto owner = accepted_.close(event.value)) {
     closed(*owner);
+  }
+}
+
+/// A connection may end before its address is read. Processes try again, so a
+/// few such failures are passed over.
+void HubLoop::handshake_failed(Source& monitor, const std::string& address) {
+  constexpr std::size_t kMostAddresses = 100;
+  constexpr int kManyUnknown = 20;
+  if (address.empty() && monitor.transport == Transport::tcp &&
+      ++monitor.num_unknown < kManyUnknown) {
+    return;
+  }
+  if (other_keys_.size() < kMostAddresses &&
+      other_keys_.insert(address).second) {
+    handler_.on_other_key(address);
   }
 }
 

@@ -122,18 +122,23 @@ class HubLoop {
   struct Source {
     std::shared_ptr<ZmqSocket> socket;
     PeerId peer = 0;        ///< 0: a listener
-    Transport transport{};  ///< of a listener
+    Transport transport{};  ///< of a listener, and of its monitor
     bool has_users = false;
     bool is_monitor = false;    ///< of a listener, or of a peer's lane
     Lane lane{};                ///< of a monitor
     std::uint64_t monitor = 0;  ///< of a listener: its monitor's source
+    /// Of a listener's monitor: the connection that ends next failed in its
+    /// handshake.
+    bool has_failed = false;
+    int num_unknown = 0;  ///< connections that failed, of hosts not known
   };
 
   void take_jobs();
   void wake_due();
   void drain(std::uint64_t source);
   void drain_monitor(std::uint64_t id);
-  void accepted_event(const ZmqEvent& event);
+  void accepted_event(Source& monitor, const ZmqEvent& event);
+  void handshake_failed(Source& monitor, const std::string& address);
   void closed(const AcceptedConnections::Owner& owner);
   void dialled_event(PeerId peer, Lane lane, const ZmqEvent& event);
   [[nodiscard]] static ConnectionTrouble trouble_of(LaneEnd& lane,
@@ -190,6 +195,7 @@ class HubLoop {
   std::unordered_map<std::uint64_t, Source> sources_;
   std::uint64_t next_source_ = 2;
   AcceptedConnections accepted_;
+  std::set<std::string> other_keys_;  ///< addresses that were told of
   std::map<Connection, HalfChunk> half_chunks_;  ///< at most one of a peer
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   std::atomic<PeerId> next_peer_ = 1;

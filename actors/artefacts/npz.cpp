@@ -153,16 +153,19 @@ std::size_t element_bytes(std::string_view name) {
                                                                       : 0;
 }
 
-/// What stands before the elements of a .npy file.
-Bytes npy_header(const Tensor& tensor) {
-  const auto extents = tensor.shape().extents();
+}  // namespace
+
+std::vector<std::byte> npy_head(DType dtype, const Shape& shape,
+                                std::size_t least) {
+  const auto extents = shape.extents();
   std::string header = fmt::format(
       "{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
-      descr_of(tensor.dtype()), fmt::join(extents, ", "),
+      descr_of(dtype), fmt::join(extents, ", "),
       extents.size() == 1 ? "," : "");
   constexpr std::size_t kPreamble = 10;
   constexpr std::size_t kAlignment = 64;
-  while ((kPreamble + header.size() + 1) % kAlignment != 0) {
+  const auto size = [&] { return kPreamble + header.size() + 1; };
+  while (size() < least || size() % kAlignment != 0) {
     header += ' ';
   }
   header += '\n';
@@ -174,62 +177,71 @@ Bytes npy_header(const Tensor& tensor) {
   return bytes;
 }
 
-}  // namespace
-
 std::vector<std::byte> encode_npy(const Tensor& tensor) {
-  Bytes out = npy_header(tensor);
+  Bytes out = npy_head(tensor.dtype(), tensor.shape());
   out.reserve(out.size() + tensor.num_bytes());
   put(out, tensor.bytes());
   return out;
 }
 
+std::vector<std::byte> NpzFrame::begin(const std::string& name,
+                                       std::uint64_t size, std::uint32_t crc) {
+  const std::string file = name + ".npy";
+  Bytes head;
+  put(head, "PK\x03\x04");
+  put_entry(head, file, crc, size);
+  put_little(head, 0, 2);
+  put(head, file);
+  const std::uint64_t after = offset_ + head.size() + size;
+  require(after < kMostBytes, Errc::unsupported, "npz",
+          "the archive would be larger than 4 GiB",
+          "save to a .safetensors file");
+  put(directory_, "PK\x01\x02");
+  put_little(directory_, 20, 2);
+  put_entry(directory_, file, crc, size);
+  put_little(directory_, 0, 2 + 2 + 2 + 2 + 4);
+  put_little(directory_, offset_, 4);
+  put(directory_, file);
+  offset_ = after;
+  ++members_;
+  return head;
+}
+
+std::vector<std::byte> NpzFrame::end() {
+  require(directory_.size() < kMostBytes && members_ < 0xFFFFU,
+          Errc::unsupported, "npz",
+          "the archive would have more than the plain zip format can count",
+          "save to a .safetensors file");
+  Bytes out = std::move(directory_);
+  const std::size_t size = out.size();
+  put(out, "PK\x05\x06");
+  put_little(out, 0, 4);
+  put_little(out, members_, 2);
+  put_little(out, members_, 2);
+  put_little(out, size, 4);
+  put_little(out, offset_, 4);
+  put_little(out, 0, 2);
+  return out;
+}
+
 std::vector<std::byte> encode_npz(std::span<const NamedTensor> tensors) {
-  constexpr std::size_t kLimit = 0xFFFFFFFFU;
   constexpr std::size_t kHeaders = 1024;  // of one member, at most
   Bytes out;
-  Bytes directory;
+  NpzFrame frame;
   std::size_t whole = 0;
   for (const NamedTensor& item : tensors) {
     whole += item.tensor.num_bytes() + kHeaders + 2 * item.name.size();
   }
-  out.reserve(std::min(whole, kLimit));
+  out.reserve(std::min<std::size_t>(whole, NpzFrame::kMostBytes));
   for (const NamedTensor& item : tensors) {
-    const std::string name = item.name + ".npy";
-    const Bytes header = npy_header(item.tensor);
+    const Bytes head = npy_head(item.tensor.dtype(), item.tensor.shape());
     const std::span<const std::byte> elements = item.tensor.bytes();
-    const std::size_t size = header.size() + elements.size();
-    require(out.size() + size < kLimit, Errc::unsupported, "npz",
-            "the archive would be larger than 4 GiB",
-            "save to a .safetensors file");
-    const std::uint32_t crc = crc32(elements, crc32(header));
-    const std::size_t offset = out.size();
-    put(out, "PK\x03\x04");
-    put_entry(out, name, crc, size);
-    put_little(out, 0, 2);
-    put(out, name);
-    put(out, header);
+    put(out, frame.begin(item.name, head.size() + elements.size(),
+                         crc32(elements, crc32(head))));
+    put(out, head);
     put(out, elements);
-    put(directory, "PK\x01\x02");
-    put_little(directory, 20, 2);
-    put_entry(directory, name, crc, size);
-    put_little(directory, 0, 2 + 2 + 2 + 2 + 4);
-    put_little(directory, offset, 4);
-    put(directory, name);
   }
-  const std::size_t begin = out.size();
-  require(
-      begin < kLimit && directory.size() < kLimit && tensors.size() < 0xFFFFU,
-      Errc::unsupported, "npz",
-      "the archive would have more than the plain zip format can count",
-      "save to a .safetensors file");
-  put(out, directory);
-  put(out, "PK\x05\x06");
-  put_little(out, 0, 4);
-  put_little(out, tensors.size(), 2);
-  put_little(out, tensors.size(), 2);
-  put_little(out, directory.size(), 4);
-  put_little(out, begin, 4);
-  put_little(out, 0, 2);
+  put(out, frame.end());
   return out;
 }
 

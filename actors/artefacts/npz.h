@@ -13,6 +13,30 @@ namespace troupe::actors {
 /// Source: numpy/lib/format.py.
 [[nodiscard]] std::vector<std::byte> encode_npy(const Tensor& tensor);
 
+/// What stands before the elements in it: at least `least` bytes.
+[[nodiscard]] std::vector<std::byte> npy_head(DType dtype, const Shape& shape,
+                                              std::size_t least = 0);
+
+/// A .npz of which somebody else writes the members.
+class NpzFrame {
+ public:
+  /// What stands before the member `name`.npy of `size` bytes, head included,
+  /// with that CRC-32.
+  [[nodiscard]] std::vector<std::byte> begin(const std::string& name,
+                                             std::uint64_t size,
+                                             std::uint32_t crc);
+  /// What stands behind the last one.
+  [[nodiscard]] std::vector<std::byte> end();
+
+  /// Bytes of an archive that the plain zip format can count.
+  static constexpr std::uint64_t kMostBytes = 0xFFFFFFFFU;
+
+ private:
+  std::vector<std::byte> directory_;
+  std::uint64_t offset_ = 0;
+  std::size_t members_ = 0;
+};
+
 /// NumPy's .npz: a zip archive of .npy files, stored without compression and
 /// with a fixed date, so that equal tensors give equal files.
 /// Errors: Errc::unsupported above 4 GiB (the plain zip format's limit).

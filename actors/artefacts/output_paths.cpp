@@ -192,7 +192,7 @@ void OutputPaths::prepare(std::size_t num_there) {
   check(!is_there || fs::is_directory(where, error), where.string(),
         "a file is there, not a folder",
         "name another folder, or end the name in .png");
-  if (has_index_ && !is_there) {
+  if (!is_there) {
     is_new = fs::create_directory(where, error);
     if (error) {
       throw Error(

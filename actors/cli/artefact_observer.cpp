@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/tensor_file.h"
@@ -35,6 +36,10 @@ void copy(const Tensor& from, std::span<std::byte> to) {
 
 }  // namespace
 
+RowFile::Rows trajectory_rows(const JobRequest& request) {
+  return {"trajectory", request.samples, request.trajectory_shape()};
+}
+
 ArtefactObserver::ArtefactObserver(const config::Config& config,
                                    const JobRequest& request,
                                    const JobRunner& runner,
@@ -50,7 +55,8 @@ ArtefactObserver::ArtefactObserver(const config::Config& config,
     latents_.emplace(request.samples, request.source.latent_shape());
   }
   if (!outputs.trajectory.empty()) {
-    trajectory_.emplace(request.samples, request.trajectory_shape());
+    trajectory_.emplace(outputs.trajectory, trajectory_rows(request),
+                        outputs.rule_for(outputs.trajectory));
   }
   if (outputs.preview) {
     preview_context_ = runner.make_decode_context();
@@ -73,7 +79,7 @@ void ArtefactObserver::take_earlier(RunOutputs& outputs) {
     }
     const auto points = outputs.earlier_trajectory.find(image.index);
     if (points != outputs.earlier_trajectory.end()) {
-      copy(points->second, trajectory_->row(image.index));
+      trajectory_->write(image.index, 0, std::as_const(points->second).bytes());
       trajectory_->complete(image.index);
     }
   }
@@ -209,10 +215,11 @@ void ArtefactObserver::settle() {
       image.message = "the image could not be written";
       continue;
     }
-    for (auto* rows : {&latents_, &trajectory_}) {
-      if (*rows) {
-        (*rows)->complete(index);
-      }
+    if (latents_) {
+      latents_->complete(index);
+    }
+    if (trajectory_) {
+      trajectory_->complete(index);
     }
   }
 }
@@ -230,12 +237,18 @@ void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
 }
 
 void ArtefactObserver::on_point(const TrajectoryPoint& point) {
-  const std::span<std::byte> row = trajectory_->row(point.sample_index);
-  const std::size_t size = point.latents.num_bytes();
-  const std::size_t offset = static_cast<std::size_t>(point.calls) * size;
-  require(offset + size <= row.size(), Errc::internal, "artefacts",
-          "a trajectory longer than its schedule");
-  copy(point.latents, row.subspan(offset, size));
+  if (!trajectory_) {
+    return;  // it could not be written
+  }
+  attempt([&] {
+    const std::span<const std::byte> bytes = point.latents.bytes();
+    trajectory_->write(point.sample_index,
+                       static_cast<std::uint64_t>(point.calls) * bytes.size(),
+                       bytes);
+  });
+  if (first_failure_) {
+    trajectory_.reset();
+  }
 }
 
 void ArtefactObserver::on_pass(const TracePass& pass) { trace_.add(pass); }
@@ -256,12 +269,12 @@ std::string ArtefactObserver::trace_note() const {
   return note;
 }
 
-void ArtefactObserver::write_rows(const std::string& path, const char* name,
-                                  std::optional<SampleRows>& rows) const {
-  const Tensor all = rows ? rows->take() : Tensor();
+void ArtefactObserver::write_latents() {
+  const Tensor all = latents_ ? latents_->take() : Tensor();
   if (!all.empty()) {
-    const std::vector<NamedTensor> tensors = {{name, all}};
-    write_tensors(path, tensors, outputs_.rule_for(path));
+    const std::vector<NamedTensor> tensors = {{"latents", all}};
+    write_tensors(outputs_.latents, tensors,
+                  outputs_.rule_for(outputs_.latents));
   }
 }
 
@@ -306,9 +319,12 @@ std::optional<Failure> ArtefactObserver::finish(
     return first_failure_;
   }
   write("--save latents", latents_ ? latents_->num_bytes() : 0,
-        [&] { write_rows(outputs_.latents, "latents", latents_); });
-  write("--save trajectory", trajectory_ ? trajectory_->num_bytes() : 0,
-        [&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
+        [&] { write_latents(); });
+  if (trajectory_) {
+    write("--save trajectory", trajectory_->num_bytes(),
+          [&] { trajectory_->commit(); });
+    trajectory_.reset();
+  }
   if (!outputs_.trace.empty()) {
     write("--trace", trace_bytes(trace_.spans().size(), trace_.num_reads()),
           [&] {

@@ -17,6 +17,7 @@
 #include "actors/cli/job_runner.h"
 #include "actors/cli/preview_writer.h"
 #include "actors/cli/required_class.h"
+#include "actors/cli/row_file.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sample_rows.h"
 #include "actors/observer.h"
@@ -24,13 +25,17 @@
 
 namespace troupe::actors {
 
+/// What --save trajectory holds.
+[[nodiscard]] RowFile::Rows trajectory_rows(const JobRequest& request);
+
 /// Turns finished samples into files while the job runs: each image as soon as
 /// it is there, the rest (`finish`) at the end. Encoding and writing happen on
 /// the writer's threads, and previews on a thread of their own: no image waits
 /// for one. The trajectory file holds one tensor "trajectory" of
 /// shape [n, calls + 1, C, H, W]: the latents of each finished sample before
-/// the first and after every model call. Nothing of a finished sample stays in
-/// memory but what an output at the end needs (`held_bytes`).
+/// the first and after every model call; it is written as they come. Nothing of
+/// a finished sample stays in memory but what an output at the end needs
+/// (`held_bytes`).
 /// Thread: the job's observer thread; `finish` and the results afterwards.
 class ArtefactObserver final : public Observer {
  public:
@@ -98,8 +103,7 @@ class ArtefactObserver final : public Observer {
   void end_preview(const SampleOutcome& outcome);
   void take_earlier(RunOutputs& outputs);
   void settle();
-  void write_rows(const std::string& path, const char* name,
-                  std::optional<SampleRows>& rows) const;
+  void write_latents();
 
   const config::Config& config_;
   const JobRequest& request_;
@@ -109,7 +113,7 @@ class ArtefactObserver final : public Observer {
   std::map<std::uint64_t, ImageSummary> images_;
   OrderedHash hash_;
   std::optional<SampleRows> latents_;
-  std::optional<SampleRows> trajectory_;
+  std::optional<RowFile> trajectory_;
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
   TraceLog trace_;
   std::optional<Failure> first_failure_;

@@ -10,8 +10,10 @@
 
 #include "config/enum_names.h"
 #include "config/not_yet.h"
+#include "config/parse_value.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -138,6 +140,19 @@ void check_values(Verb verb, std::vector<std::string>& arguments) {
   }
 }
 
+/// The value of an option that has one, however often it is given.
+/// Errors: Errc::invalid_argument for two.
+const std::string& only_value(const std::string& name,
+                              const std::vector<std::string>& given) {
+  for (const std::string& other : given) {
+    require(other == given.front(), Errc::invalid_argument, name,
+            "given twice, with two values: " + in_quotes(given.front()) +
+                " and " + in_quotes(other),
+            "give one of them");
+  }
+  return given.front();
+}
+
 /// The verb's flags as CLI11 knows them; every value is kept as text.
 class FlagParser {
  public:
@@ -147,17 +162,11 @@ class FlagParser {
     app_.add_flag("--help-all", line_.help_all);
     app_.add_flag("-h,--help", line_.help);
     app_.add_flag("--version", line_.version);
-    config_ = app_.add_option("--config", line_.config_file);
+    config_ = add_option("--config");
     for (const Option& option : config::option_table()) {
       if (option.serves(verb)) {
-        given_[&option] =
-            option.is_switch()
-                ? app_.add_flag(spellings(option))
-                : app_.add_option(spellings(option))
-                      ->type_name("TEXT")  // in messages
-                      ->expected(1)
-                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-                      ->allow_extra_args(false);
+        given_[&option] = option.is_switch() ? app_.add_flag(spellings(option))
+                                             : add_option(spellings(option));
       }
     }
   }
@@ -179,13 +188,22 @@ class FlagParser {
       }
       line_.files.push_back(extra);
     }
-    if (config_->count() > 0 && line_.config_file.empty()) {
-      config::fail_empty("--config");
+    if (config_->count() > 0) {
+      line_.config_file = only_value("--config", config_->results());
     }
     return line_;
   }
 
  private:
+  /// One that may be given several times; a value of each.
+  CLI::Option* add_option(const std::string& names) {
+    return app_.add_option(names)
+        ->type_name("TEXT")  // in messages
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
+  }
+
   void collect() {
     for (const Option& option : config::option_table()) {
       const auto given = given_.find(&option);
@@ -193,21 +211,33 @@ class FlagParser {
         continue;
       }
       const std::string key(option.key);
-      line_.flags.push_back({"--" + key, key, text_of(option, *given->second)});
+      for (std::string& text :
+           texts_of(option, "--" + key, given->second->results())) {
+        line_.flags.push_back({"--" + key, key, std::move(text)});
+      }
     }
   }
 
-  std::string text_of(const Option& option, const CLI::Option& given) const {
-    // --json=false is said too: it takes back what the environment says.
-    if (option.is_switch()) {
-      return given.as<bool>() ? "true" : "false";
+  /// What an option is set to, in turn.
+  std::vector<std::string> texts_of(const Option& option,
+                                    const std::string& name,
+                                    std::vector<std::string> given) const {
+    if (option.kind() == config::ValueKind::texts) {
+      return given;
     }
-    // A list given in pieces is one list; of anything else the last counts.
-    // Schedules of several samplers are compared.
-    const bool is_list = option.kind() == config::ValueKind::list ||
-                         (verb_ == Verb::schedule && option.key == "sampler");
-    return is_list ? fmt::format("{}", fmt::join(given.results(), ","))
-                   : given.results().back();
+    // A list given in pieces is one list. Schedules of several samplers are
+    // compared.
+    if (option.kind() == config::ValueKind::list ||
+        (verb_ == Verb::schedule && option.key == "sampler")) {
+      return {fmt::format("{}", fmt::join(given, ","))};
+    }
+    if (option.is_switch()) {
+      // --json=false is said too: it takes back what the environment says.
+      for (std::string& text : given) {
+        text = config::parse_bool(name, text) ? "true" : "false";
+      }
+    }
+    return {only_value(name, given)};
   }
 
   Verb verb_;

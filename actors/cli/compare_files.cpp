@@ -11,6 +11,7 @@
 #include <numeric>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "actors/cli/image_recipe.h"
@@ -22,14 +23,44 @@
 namespace troupe::actors {
 namespace {
 
-/// Takes in a difference of values of at most `largest`.
-void add_distance(double difference, double largest, Comparison& found) {
-  found.largest_absolute = std::max(*found.largest_absolute, difference);
-  if (difference > 0) {
-    found.largest_relative =
-        std::max(*found.largest_relative, difference / largest);
+/// The differences of values, summed up.
+class Differences {
+ public:
+  /// Of one value.
+  void add(long double difference) {
+    largest_ = std::max(largest_, std::abs(difference));
+    squares_ += difference * difference;
+    ++count_;
   }
-}
+  /// Of all since the last call the values are at most `largest`.
+  void end_tensor(double largest) {
+    const auto apart = static_cast<double>(std::exchange(largest_, 0));
+    peak_ = std::max(peak_, largest);
+    distance_.largest_absolute = std::max(distance_.largest_absolute, apart);
+    if (apart > 0) {
+      distance_.largest_relative =
+          std::max(distance_.largest_relative, apart / largest);
+    }
+  }
+  [[nodiscard]] Distance distance() const {
+    Distance distance = distance_;
+    if (squares_ > 0) {
+      distance.rmse = static_cast<double>(
+          std::sqrt(squares_ / static_cast<long double>(count_)));
+      if (peak_ > 0) {
+        distance.psnr_db = 20 * std::log10(peak_ / distance.rmse);
+      }
+    }
+    return distance;
+  }
+
+ private:
+  Distance distance_;  ///< without means
+  long double largest_ = 0;
+  long double squares_ = 0;
+  std::uint64_t count_ = 0;
+  double peak_ = 0;
+};
 
 /// How many bytes of two equally long spans differ.
 std::size_t num_different(std::span<const std::byte> a,
@@ -60,10 +91,13 @@ Comparison compare_images(const std::string& path, const std::string& other) {
               describe(a.stored),
           "compare the files with cmp");
   constexpr double kWhite = 255;
-  Comparison found{.largest_absolute = 0, .largest_relative = 0};
+  Comparison found;
+  Differences differences;
   for (std::size_t i = 0; i < a.rgb.size(); ++i) {
-    add_distance(std::abs(int{a.rgb[i]} - int{b.rgb[i]}), kWhite, found);
+    differences.add(int{a.rgb[i]} - int{b.rgb[i]});
   }
+  differences.end_tensor(kWhite);
+  found.distance = differences.distance();
   const std::size_t different = num_different(std::as_bytes(std::span(a.rgb)),
                                               std::as_bytes(std::span(b.rgb)));
   found.same = different == 0;
@@ -105,15 +139,14 @@ ReadElement reader_of(std::string_view dtype) {
 
 /// Adds how far `a` is from `b`, which has its shape; false where that cannot
 /// be said: NaN or infinity in one of them alone, or types without numbers.
-bool add_distance(const StoredTensor& a, const StoredTensor& b,
-                  Comparison& found) {
+bool add_tensor(const StoredTensor& a, const StoredTensor& b,
+                Differences& differences) {
   const auto count = static_cast<std::size_t>(a.shape.num_elements());
   const ReadElement read_a = reader_of(a.dtype);
   const ReadElement read_b = reader_of(b.dtype);
   if (count > 0 && (read_a == nullptr || read_b == nullptr)) {
     return false;
   }
-  long double apart = 0;
   long double largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const long double x = read_a(a.bytes, i);
@@ -125,11 +158,11 @@ bool add_distance(const StoredTensor& a, const StoredTensor& b,
       return false;
     }
     if (are_finite) {
-      apart = std::max(apart, std::abs(x - y));
+      differences.add(x - y);
       largest = std::max(largest, std::abs(y));
     }
   }
-  add_distance(static_cast<double>(apart), static_cast<double>(largest), found);
+  differences.end_tensor(static_cast<double>(largest));
   return true;
 }
 
@@ -156,7 +189,8 @@ Comparison compare_tensors(const std::string& path, const std::string& other) {
   if (a.size() != b.size()) {
     return {false, fmt::format("{} tensors against {}", a.size(), b.size())};
   }
-  Comparison found{.largest_absolute = 0, .largest_relative = 0};
+  Comparison found;
+  Differences differences;
   bool has_distance = true;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const std::string what = difference(a[i], b[i]);
@@ -168,7 +202,7 @@ Comparison compare_tensors(const std::string& path, const std::string& other) {
     }
     // Equal bytes may be of a type without numbers.
     has_distance =
-        has_distance && (what.empty() || add_distance(a[i], b[i], found));
+        has_distance && (what.empty() || add_tensor(a[i], b[i], differences));
   }
   found.same = found.detail.empty();
   if (found.same) {
@@ -177,6 +211,7 @@ Comparison compare_tensors(const std::string& path, const std::string& other) {
   if (!has_distance) {
     return {false, found.detail + "; some elements are no finite numbers"};
   }
+  found.distance = differences.distance();
   return found;
 }
 
@@ -191,11 +226,17 @@ Comparison compare_files(const std::string& path, const std::string& other,
       "give two .png images, or two tensor files");
   Comparison found =
       is_image ? compare_images(path, other) : compare_tensors(path, other);
-  if (!found.same && found.largest_relative) {
-    found.same = tolerance && *found.largest_relative <= *tolerance;
-    found.detail +=
-        fmt::format("; at most {:.3g} apart, {:.3g} relative",
-                    *found.largest_absolute, *found.largest_relative);
+  if (!found.same && found.distance) {
+    const Distance& distance = *found.distance;
+    found.same = tolerance && distance.largest_relative <= *tolerance;
+    found.detail += fmt::format(
+        "; at most {:.3g}{} apart, {:.3g} relative; "
+        "RMSE {:.3g}",
+        distance.largest_absolute, is_image ? " of 255" : "",
+        distance.largest_relative, distance.rmse);
+    if (distance.psnr_db) {
+      found.detail += fmt::format(", PSNR {:.1f} dB", *distance.psnr_db);
+    }
     if (tolerance) {
       found.detail += fmt::format(", {} --tolerance {:g}",
                                   found.same ? "within" : "beyond", *tolerance);

@@ -5,17 +5,26 @@
 
 namespace troupe::actors {
 
+/// How far the elements of tensors of equal shapes are apart, b being the file
+/// that is compared with. Of pictures in units of a channel's step (0 to 255).
+struct Distance {
+  double largest_absolute = 0;  ///< |a − b|
+  /// The largest, over the tensors, of max |a − b| / max |b|; of pictures
+  /// max |a − b| / 255.
+  double largest_relative = 0;
+  /// Root of the mean of (a − b)², over the tensors that differ.
+  double rmse = 0;
+  /// 20 log10(peak / rmse), peak being 255, or max |b| of the tensors that
+  /// differ. Unset where nothing differs, or all of b is zero.
+  std::optional<double> psnr_db = {};
+};
+
 /// What two files have in common.
 struct Comparison {
   bool same = false;
   std::string detail;
-  /// Of all elements of tensors of equal shapes, the largest |a − b|; of
-  /// pictures in units of a channel's step (0 to 255). Unset where elements
-  /// cannot be compared.
-  std::optional<double> largest_absolute = {};
-  /// The largest, over the tensors, of max |a − b| / max |b|, b being the file
-  /// that is compared with; of pictures max |a − b| / 255.
-  std::optional<double> largest_relative = {};
+  /// Unset where elements cannot be compared.
+  std::optional<Distance> distance = {};
 };
 
 /// Two files of the same kind: pixels of .png, tensors of .safetensors, .npz

@@ -89,7 +89,7 @@ Json prompts_json(const JobPrompts& prompts) {
 int run_encode(Invocation& invocation) {
   const config::Config& config = invocation.config;
   check_out(config);
-  require(!config.prompt.empty() || !config.prompt_file.empty(),
+  require(!config.prompts.empty() || !config.prompt_file.empty(),
           Errc::invalid_argument, "--prompt", "nothing to encode",
           "give --prompt TEXT or --prompt-file FILE");
   const ModelSource source = ModelSource::open(config);

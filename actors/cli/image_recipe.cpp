@@ -1,5 +1,6 @@
 #include "actors/cli/image_recipe.h"
 
+#include <filesystem>
 #include <span>
 
 #include "actors/cli/isa_in_force.h"
@@ -51,6 +52,18 @@ void check_names_model(const config::Config& config,
   }
 }
 
+namespace {
+
+/// Where an image goes that is drawn again and nobody says where: beside the
+/// first one. "dir/fox-again.png" of "dir/fox.png".
+std::string beside(const std::filesystem::path& path) {
+  std::filesystem::path name = path.stem();
+  name += "-again.png";
+  return path.parent_path() / name;
+}
+
+}  // namespace
+
 std::optional<config::Recipe> take_recipe(Invocation& invocation) {
   const std::string& path = invocation.config.from;
   if (path.empty()) {
@@ -64,7 +77,7 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
           "add --init-latents FILE");
   require(!recipe.prompt_embeds_xxh3 ||
               !invocation.config.prompt_embeds.empty() ||
-              !invocation.config.prompt.empty(),
+              !invocation.config.prompts.empty(),
           Errc::invalid_argument, "--from",
           "the image was made from given embeddings, which its recipe cannot "
           "hold",
@@ -75,6 +88,11 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
   sources.recipe_needs_embeds = recipe.prompt_embeds_xxh3.has_value();
   const bool is_held = names_level(invocation.config);
   invocation.config = config::load_config(config::Verb::sample, sources);
+  config::Config& config = invocation.config;
+  if (config.out.empty() && config.grid.empty() && config.save.empty() &&
+      !config.dry_run && !config.print_job) {
+    config.out = beside(path);
+  }
   require(is_held || try_hold_as_recipe(invocation.config, invocation.isa_held),
           Errc::internal, "--isa",
           "something was computed before the recipe was read");

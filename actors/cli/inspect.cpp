@@ -118,7 +118,7 @@ Json describe(const std::string& path) {
 void print_tensors(const Json& j) {
   const std::uint64_t left_out = j.value("tensors_left_out", std::uint64_t{0});
   const std::uint64_t count = j["tensors"].size() + left_out;
-  fmt::print("{}: {}, {:.1f} M elements\n", string_of(j["path"]),
+  fmt::print("{}: {}, {:.1f} million elements\n", string_of(j["path"]),
              counted(count, "tensor"), j["elements"].get<double>() / 1e6);
   for (const Json& tensor : j["tensors"]) {
     fmt::print("  {:<5} {:<24} {}\n", string_of(tensor["dtype"]),

@@ -251,6 +251,14 @@ InspectedItem describe_bundled(const std::string& name) {
 
 namespace {
 
+/// "12 blocks", "caption width 4096 channels".
+std::string fact_text(std::string name, int value) {
+  std::ranges::replace(name, '_', ' ');
+  return name.starts_with("wid") || name.ends_with("width")
+             ? fmt::format("{} {} channels", name, value)
+             : fmt::format("{} {}", value, name);
+}
+
 void print_head(const InspectedItem& j) {
   const std::string& pipeline = string_of(j["pipeline"]);
   fmt::print("{}: {}{}\n", string_of(j["path"]), text_of(j["architecture"]),
@@ -263,9 +271,10 @@ void print_head(const InspectedItem& j) {
   }
   std::string facts;
   for (const auto& fact : j["network"].items()) {
-    facts += fmt::format("{} {}, ", fact.key(), fact.value().get<int>());
+    facts += fact_text(fact.key(), fact.value().get<int>()) + ", ";
   }
-  fmt::print("  {}latents {}{}\n", facts, string_of(j["latents"]),
+  fmt::print("  {}latents {} (channels, height, width){}\n", facts,
+             string_of(j["latents"]),
              j["autoencoder"] == "" ? ", no autoencoder: pixel space" : "");
   if (const auto bins = j["resolution_bins"].get<int>(); bins > 0) {
     fmt::print("  {} resolution bins: sampled at the one nearest to --size\n",
@@ -274,7 +283,7 @@ void print_head(const InspectedItem& j) {
 }
 
 void print_memory(const InspectedItem& j) {
-  fmt::print("  memory with guidance: {} f32, {} bf16\n",
+  fmt::print("  memory with guidance: {} in f32, {} in bf16\n",
              size_of(j["memory_bytes_f32"]), size_of(j["memory_bytes_bf16"]));
   for (const InspectedItem& needs : j["memory"]) {
     fmt::print(
@@ -317,12 +326,13 @@ void print_encoders(const InspectedItem& j) {
         has_problem
             ? text_of(encoder["problem"])
             : fmt::format(
-                  "{}, width {}, {} layers{}; memory {} f32, {} bf16",
+                  "{}, width {} channels, {} layers{}; memory {} in f32, {} in "
+                  "bf16",
                   text_of(encoder["class"]),
                   encoder["width"].get<std::int64_t>(),
                   encoder["layers"].get<std::int64_t>(),
                   encoder.contains("parameters")
-                      ? fmt::format(", {:.1f} M parameters",
+                      ? fmt::format(", {:.1f} million parameters",
                                     encoder["parameters"].get<double>() / 1e6)
                       : std::string(),
                   size_of(encoder["memory_bytes_f32"]),
@@ -351,13 +361,13 @@ void print_classes(const InspectedItem& j) {
 void print_model(const InspectedItem& j) {
   print_head(j);
   if (j.contains("stored_bytes")) {
-    fmt::print("  {:.1f} M parameters, {} on disk\n",
+    fmt::print("  {:.1f} million parameters, {} on disk\n",
                j["parameters"].get<double>() / 1e6, size_of(j["stored_bytes"]));
   }
   print_memory(j);
   fmt::print("  sampler {}\n", text_of(j["sampler"]));
   for (const auto& [key, value] : j["defaults"].items()) {
-    fmt::print("  default of {}: {}\n", key,
+    fmt::print("  default of --{}: {}\n", key,
                value.is_string() ? text_of(value) : value.dump());
   }
   if (j["takes_prompts"].get<bool>()) {

@@ -193,8 +193,8 @@ void note_encoders(const ModelSource& source, std::vector<std::string>& notes) {
 /// Errors: Errc::invalid_argument.
 void check_texts(const config::Config& config, const JobPrompts& prompts) {
   const models::PromptPipeline& pipeline = prompts.source->pipeline();
-  if (config.prompt_file.empty()) {  // else its lines are checked
-    check_text(prompts.texts.front(), config.place_of("prompt"));
+  for (const std::string& text : config.prompts) {  // a file's are checked
+    check_text(text, config.place_of("prompt"));
   }
   check_text(prompts.negative.value_or(""), config.place_of("negative-prompt"));
   for (const auto& [key, text, first] :
@@ -244,8 +244,8 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   if (!config.prompt_file.empty()) {
     prompts.texts = at_option(config, "prompt-file",
                               [&] { return lines_of(config.prompt_file); });
-  } else if (!config.prompt.empty()) {
-    prompts.texts = {config.prompt};
+  } else {
+    prompts.texts = config.prompts;
   }
   require(!prompts.texts.empty() || config.prompt_2.empty(),
           Errc::invalid_argument, config.place_of("prompt-2"),

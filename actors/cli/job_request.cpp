@@ -357,6 +357,14 @@ JobRequest make_request(const config::Config& said,
     request.encoder_kind = recipe->encoder_device.value_or(DeviceKind::cpu);
   }
   lay_out(config, gpus, request);
+  if (std::ranges::any_of(request.devices, [](const JobDevice& device) {
+        return !device.is_gpu() && device.workers > 0;
+      })) {
+    note_level(config, request.notes);
+  }
+  if (recipe == nullptr) {
+    note_heun(request.schedule, request.notes);
+  }
   check_method(config, request.plan.method, request.schedule);
   take_init_latents(config, request);
   keep_stream(recipe, request);

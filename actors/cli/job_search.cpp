@@ -27,7 +27,7 @@ constexpr Seconds kMostAnswer = std::chrono::seconds(3);
 /// Until a job that this process could not do is asked for again.
 constexpr Seconds kSameJobPause = std::chrono::seconds(30);
 
-/// "0.5 s", "4 s", "5:00".
+/// "0.5 s", "4 s", "5 min 00 s".
 std::string looked_text(double seconds) {
   constexpr double kMinute = 60;
   constexpr double kFew = 3;

@@ -83,7 +83,9 @@ constexpr JsonField kSample[] = {
     {"nodes[].cause", "string", "why it left; absent otherwise"},
     {"bits", "string", "of GPUs: invariant or free, +tf32; absent on CPUs"},
     {"execution_class", "string",
-     "what computed, 16 hexadecimal digits; mixed: see the images"},
+     "16 hexadecimal digits of the weights, the build and its libraries, the "
+     "instructions or GPU, the type and the method's plan, which all exact "
+     "methods share; mixed: see the images"},
     {"latents_xxh3", "string",
      "XXH3-64 of the final latents' bytes in index order; absent if not all "
      "are known"},
@@ -170,6 +172,12 @@ constexpr JsonField kVerify[] = {
     {"files[].largest_relative_difference", "number or null",
      "the same, by the other file's largest element; null: a tensor that "
      "differs is all zero there"},
+    {"files[].rmse", "number",
+     "the same: root mean square of the differences, of the tensors that "
+     "differ"},
+    {"files[].psnr_db", "number or null",
+     "20 log10(peak / rmse), the peak being 255 of pictures, else the other "
+     "file's largest |element|; null: nothing differs, or all is zero there"},
     {"files[].error", "object", "why it could not be told; absent otherwise"},
     {"files[].error.code", "string", "as error.code"},
     {"files[].error.where", "string", "as error.where"},

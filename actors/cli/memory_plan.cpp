@@ -205,14 +205,18 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
   const auto row =
       static_cast<double>(request.source.latent_shape().num_elements()) *
       sizeof(float);
-  double bytes = row * copies(outputs.latents) +
-                 row * copies(outputs.trajectory) * (num_calls + 1.0);
+  double bytes = row * copies(outputs.latents);
   if (!outputs.grid.empty()) {
     const Shape picture = request.source.pixel_shape();
     bytes += kSheetCopies * 3 * static_cast<double>(picture[1] * picture[2]);
   }
   const auto num_samples = static_cast<double>(request.samples.size());
   bytes *= num_samples;
+  // An earlier trajectory (--exists skip) is read as a file and as rows.
+  const auto earlier = outputs.standing.find(outputs.trajectory);
+  if (earlier != outputs.standing.end()) {
+    bytes += 2 * static_cast<double>(earlier->second.size);
+  }
   if (!outputs.trace.empty()) {
     constexpr double kDecode = 1;
     const samplers::MethodOptions& method = request.plan.method;

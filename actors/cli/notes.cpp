@@ -11,6 +11,7 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/run_outputs.h"
+#include "config/enum_names.h"
 #include "config/known_keys.h"
 #include "config/schedule_options.h"
 #include "config/scheduler_config.h"
@@ -19,6 +20,7 @@
 #include "kernels/core/log.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
+#include "kernels/isa.h"
 
 namespace troupe::actors {
 namespace {
@@ -202,6 +204,40 @@ void note_bin(const ModelSource& source, std::vector<std::string>& notes) {
                        "to {}x{}; --no-resolution-bins samples at the size "
                        "itself",
                        decoded[2], decoded[1], picture[2], picture[1]));
+}
+
+void note_level(const config::Config& config, std::vector<std::string>& notes) {
+  if (config.isa && config.compute == config::ComputeType::automatic &&
+      !kernels::has_native_bf16() &&
+      kernels::highest_isa() >= IsaLevel::avx512_bf16) {
+    add_note(notes, config.place_of("isa") + " " +
+                        config::name_of(*config.isa) +
+                        " has no bf16: --dtype auto is f32 here, and bf16 "
+                        "without it");
+  }
+}
+
+/// The corrector asks the network at the lowest level, where there is hardly
+/// any noise to tell, and steps by half of what it says.
+void note_heun(const samplers::Schedule& schedule,
+               std::vector<std::string>& notes) {
+  constexpr double kVisible = 0.1;  // of the demo: a fifth more fine contrast
+  constexpr double kFar = 10;
+  const std::span<const double> sigmas = schedule.sigmas();
+  const auto last = std::find_if(sigmas.rbegin(), sigmas.rend(),
+                                 [](double sigma) { return sigma > 0; });
+  const auto from = std::find_if(last, sigmas.rend(),
+                                 [&](double sigma) { return sigma > *last; });
+  if (schedule.options().solver != samplers::Solver::heun ||
+      from == sigmas.rend() || *from - *last < kVisible ||
+      *from < kFar * *last) {
+    return;
+  }
+  add_note(notes,
+           fmt::format("heun falls from noise level {:.2g} to {:.2g} in one "
+                       "step, which leaves noise in the picture: try "
+                       "--timestep-spacing trailing, --karras or more steps",
+                       *from, *last));
 }
 
 void add_note(std::vector<std::string>& notes, const std::string& note) {

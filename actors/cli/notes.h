@@ -63,6 +63,14 @@ void note_lists(const config::SamplerConfig& sampler,
 /// At which bin of the pipeline's pictures of another size are sampled.
 void note_bin(const ModelSource& source, std::vector<std::string>& notes);
 
+/// That --isa holds the CPU to a level without bf16, which --dtype auto would
+/// take otherwise.
+void note_level(const config::Config& config, std::vector<std::string>& notes);
+
+/// That Heun's last corrected step falls so far that noise stays behind.
+void note_heun(const samplers::Schedule& schedule,
+               std::vector<std::string>& notes);
+
 /// Adds a note, unless it is empty or there already.
 void add_note(std::vector<std::string>& notes, const std::string& note);
 

@@ -63,8 +63,9 @@ std::string render_seconds(double seconds) {
       static_cast<long long>(std::llround(std::max(0.0, seconds)));
   const long long hours = whole / 3600;
   const long long minutes = whole / 60 % 60;
-  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
-                   : fmt::format("{}:{:02}", minutes, whole % 60);
+  return hours > 0     ? fmt::format("{} h {:02} min", hours, minutes)
+         : minutes > 0 ? fmt::format("{} min {:02} s", minutes, whole % 60)
+                       : fmt::format("{} s", whole);
 }
 
 std::string render_bar(const ProgressView& view, int columns) {

@@ -24,11 +24,11 @@ struct ProgressView {
 [[nodiscard]] ProgressView view_of(const JobProgress& progress,
                                    double elapsed_seconds);
 
-/// "  3/8 images  [#####.....] 50 %  12.1 steps/s  0:07 left", at most
+/// "  3/8 images  [#####.....] 50 %  12.1 steps/s  7 s left", at most
 /// `columns` wide (the bar gives way).
 [[nodiscard]] std::string render_bar(const ProgressView& view, int columns);
 
-/// "0:07", "12:30", "3:05:00".
+/// "7 s", "12 min 30 s", "3 h 05 min".
 [[nodiscard]] std::string render_seconds(double seconds);
 
 /// Says how far a job is, on stderr: a bar that redraws itself at most ten

@@ -151,6 +151,20 @@ void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
   }
 }
 
+std::string how_to_go_on(const RunOutputs& outputs) {
+  if (!outputs.images || outputs.images->is_stdout()) {
+    return {};
+  }
+  std::string hint = "the same command ";
+  if (outputs.exists != config::ExistsPolicy::skip) {
+    hint += "with --exists skip ";
+  }
+  if (outputs.exists == config::ExistsPolicy::replace) {
+    hint += "in place of replace ";
+  }
+  return hint + "goes on";
+}
+
 Error lost_output(const Failure& failure, const RunOutputs& outputs) {
   std::string hint = failure.hint;
   if (failure.code == Errc::invalid_argument) {  // another run's file is there
@@ -159,9 +173,9 @@ Error lost_output(const Failure& failure, const RunOutputs& outputs) {
   if (hint.empty() && failure.code == Errc::io) {
     hint = "make room there: on the disk, in the quota or file-size limit";
   }
-  if (outputs.images && !outputs.images->is_stdout()) {
-    hint += hint.empty() ? "" : "; then ";
-    hint += "the same command with --exists skip goes on";
+  const std::string next = how_to_go_on(outputs);
+  if (!next.empty()) {
+    hint += (hint.empty() ? "" : "; then ") + next;
   }
   return {failure.code == Errc::io ? Errc::job_failed : failure.code,
           failure.place, failure.message, hint};

@@ -150,12 +150,12 @@ void judge(const Invocation& invocation, const JobRequest& request,
                                result.count(SampleStatus::cancelled);
   const std::optional<Errc> signal = invocation.signals->received();
   if (signal && done < wanted) {
-    throw Error(*signal, "sample",
-                fmt::format("stopped after {} of {} images{}", done, wanted,
-                            not_written(left_out)),
-                outputs.images && !outputs.images->is_stdout()
-                    ? "the same command with --exists skip goes on"
-                    : "give --out to keep finished images next time");
+    const std::string next = how_to_go_on(outputs);
+    throw Error(
+        *signal, "sample",
+        fmt::format("stopped after {} of {} images{}", done, wanted,
+                    not_written(left_out)),
+        next.empty() ? "give --out to keep finished images next time" : next);
   }
   if (result.failure) {
     throw to_error(*result.failure);
@@ -326,6 +326,10 @@ int run_sample(Invocation& invocation) {
   RunOutputs outputs =
       prepare_outputs(config, request.source.pixel_shape(), stop);
   add_memory_of(outputs, config.dry_run, request);
+  if (!outputs.trajectory.empty()) {
+    RowFile::check_room("--save trajectory", outputs.trajectory,
+                        trajectory_rows(request));
+  }
   find_earlier(config, request, outputs, stop);
   summary.notes = request.notes;
   print_notes(request.notes);

@@ -30,9 +30,8 @@ struct Finding {
   std::string path;
   Verdict verdict = Verdict::different;
   std::string detail = {};
-  std::optional<Error> error = {};              ///< why it is unknown
-  std::optional<double> largest_absolute = {};  ///< of --against
-  std::optional<double> largest_relative = {};
+  std::optional<Error> error = {};        ///< why it is unknown
+  std::optional<Distance> distance = {};  ///< of --against
   /// Execution classes, of a recipe that was run again.
   std::string class_here = {};
   std::string class_there = {};
@@ -188,8 +187,7 @@ Finding check(Invocation& invocation, const std::string& path,
   return {.path = path,
           .verdict = found.same ? Verdict::same : Verdict::different,
           .detail = found.detail,
-          .largest_absolute = found.largest_absolute,
-          .largest_relative = found.largest_relative};
+          .distance = found.distance};
 }
 
 /// A file that cannot be checked does not keep the others from being looked at.
@@ -212,9 +210,11 @@ Json json_of(const Finding& finding) {
       {"path", finding.path},
       {"same", is_known ? Json(finding.verdict == Verdict::same) : Json()},
       {"detail", finding.detail}};
-  if (finding.largest_absolute) {
-    json["largest_absolute_difference"] = *finding.largest_absolute;
-    json["largest_relative_difference"] = *finding.largest_relative;
+  if (const std::optional<Distance>& distance = finding.distance) {
+    json["largest_absolute_difference"] = distance->largest_absolute;
+    json["largest_relative_difference"] = distance->largest_relative;
+    json["rmse"] = distance->rmse;
+    json["psnr_db"] = distance->psnr_db ? Json(*distance->psnr_db) : Json();
   }
   if (!finding.class_here.empty()) {
     json["execution_class"] = finding.class_here;

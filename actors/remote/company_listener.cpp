@@ -220,6 +220,10 @@ void CompanyListener::report_round_trip(Member& member, Duration taken) {
   }
 }
 
+void CompanyListener::on_other_key(const std::string& address) {
+  log_other_key(address, spec_.hub.keys.has_value());
+}
+
 void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
   if (spec_.clients != nullptr && spec_.clients->remove(peer)) {
     return;

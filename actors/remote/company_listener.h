@@ -92,6 +92,7 @@ class CompanyListener final : private net::LinkHandler {
                const std::optional<net::RoundTrip>& round_trip) override;
   void on_wanted(net::PeerId peer, net::WantId want,
                  std::string_view key) override;
+  void on_other_key(const std::string& address) override;
   void on_lost(net::PeerId peer, const net::Loss& loss) override;
 
   void start(caf::actor_system& system, CoordinatorActor coordinator);

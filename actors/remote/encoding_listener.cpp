@@ -270,6 +270,10 @@ void EncodingListener::on_wanted(net::PeerId /*peer*/, net::WantId want,
   hub_->give_nothing(want);
 }
 
+void EncodingListener::on_other_key(const std::string& address) {
+  log_other_key(address, spec_.hub.keys.has_value());
+}
+
 void EncodingListener::on_lost(net::PeerId peer, const net::Loss& loss) {
   if (spec_.clients != nullptr && spec_.clients->remove(peer)) {
     return;

@@ -87,6 +87,7 @@ class EncodingListener final : private net::LinkHandler {
   void on_room(net::PeerId peer) override;
   void on_wanted(net::PeerId peer, net::WantId want,
                  std::string_view key) override;
+  void on_other_key(const std::string& address) override;
   void on_lost(net::PeerId peer, const net::Loss& loss) override;
 
   // With the lock:

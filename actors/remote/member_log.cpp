@@ -44,6 +44,14 @@ void log_refused(const std::string& who, const std::string& why) {
   log_message(LogLevel::warning, who + " is refused: " + safe(why));
 }
 
+void log_other_key(const std::string& address, bool has_keys) {
+  log_refused("a process" + (address.empty() ? "" : " at " + safe(address)),
+              has_keys ? "it has another company key, or none: give it the "
+                         "file of this job's --secret-file"
+                       : "it has a company key, and this job has none: give "
+                         "both the same --secret-file");
+}
+
 void log_departure(const Departure& departure, const net::Loss& loss) {
   const std::string who = label_of(departure.of);
   const std::string why = reason_of(loss.what, departure.of.process);

@@ -31,6 +31,8 @@ struct Departure {
 
 void log_joined(const RemoteProcess& process, const ProcessJoined& joined);
 void log_refused(const std::string& who, const std::string& why);
+/// Of who dialled from a host (net::Greeting::address) and has not our key.
+void log_other_key(const std::string& address, bool has_keys);
 void log_departure(const Departure& departure, const net::Loss& loss);
 /// Of one that was asked to encode the prompts, and has not.
 /// `asks_another`: one that is here; else they wait for somebody to come.

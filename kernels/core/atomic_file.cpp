@@ -119,7 +119,7 @@ std::pair<int, fs::path> create_temporary(const fs::path& folder,
   for (int attempt = 0; attempt < kMaxNameAttempts; ++attempt) {
     fs::path name = folder / (stem + std::to_string(attempt) + ".tmp");
     const int descriptor =
-        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor >= 0) {
       // Tells a sweep that this process lives; best effort.
       (void)::flock(descriptor, LOCK_EX | LOCK_NB);
@@ -228,20 +228,52 @@ AtomicFile::AtomicFile(const fs::path& path, FileRule rule)
 
 AtomicFile::~AtomicFile() { discard(); }
 
-void AtomicFile::write(std::span<const std::byte> bytes) {
+template <typename Byte, typename Step>
+void AtomicFile::each(std::span<Byte> bytes, const Step& step) {
   require(descriptor_ >= 0, Errc::internal, "file",
           "written to after it was committed");
   while (!bytes.empty()) {
-    const ::ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-    if (count < 0) {
-      const int reason = errno;
-      if (reason == EINTR) {
-        continue;
-      }
+    const ::ssize_t count = step(bytes);
+    const int reason = count == 0 ? EIO : errno;
+    if (count > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    } else if (count == 0 || reason != EINTR) {
       discard();
       fail("write", path_, reason);
     }
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  each(bytes, [this](std::span<const std::byte> left) {
+    return ::write(descriptor_, left.data(), left.size());
+  });
+}
+
+void AtomicFile::write_at(std::uint64_t offset,
+                          std::span<const std::byte> bytes) {
+  const std::uint64_t end = offset + bytes.size();
+  each(bytes, [this, end](std::span<const std::byte> left) {
+    return ::pwrite(descriptor_, left.data(), left.size(),
+                    static_cast<::off_t>(end - left.size()));
+  });
+}
+
+void AtomicFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) {
+  const std::uint64_t end = offset + bytes.size();
+  each(bytes, [this, end](std::span<std::byte> left) {
+    return ::pread(descriptor_, left.data(), left.size(),
+                   static_cast<::off_t>(end - left.size()));
+  });
+}
+
+void AtomicFile::cut(std::uint64_t size) {
+  require(descriptor_ >= 0, Errc::internal, "file",
+          "written to after it was committed");
+  if (::ftruncate(descriptor_, static_cast<::off_t>(size)) != 0) {
+    const int reason = errno;
+    discard();
+    fail("write", path_, reason);
   }
 }
 

@@ -62,6 +62,13 @@ class AtomicFile {
 
   /// Appends. Errors: Errc::no_space (disk or quota full); Errc::io.
   void write(std::span<const std::byte> bytes);
+  /// Writes over what is there, or behind it: what is left out between is
+  /// zero. Errors: as write.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// What was written there. Errors: Errc::io, also beyond its end.
+  void read_at(std::uint64_t offset, std::span<std::byte> bytes);
+  /// Cuts off what is behind the first `size` bytes. Errors: Errc::io.
+  void cut(std::uint64_t size);
   /// Makes the file appear under its name; durable on return. Once only.
   /// Errors: Errc::no_space; Errc::io; Errc::invalid_argument if a file that
   /// must not be replaced exists, even if it was made after the constructor
@@ -79,6 +86,10 @@ class AtomicFile {
   [[nodiscard]] std::filesystem::path folder() const;
 
  private:
+  /// `step(bytes)`, a call of the system that takes some of them, until none
+  /// is left. On an error the file is removed.
+  template <typename Byte, typename Step>
+  void each(std::span<Byte> bytes, const Step& step);
   [[nodiscard]] int publish() const;
   void discard() noexcept;
 

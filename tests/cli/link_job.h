@@ -49,9 +49,7 @@ class LinkJob {
                                        "--steps", "8", "--threads", "1"}
                            : Arguments{"sample", "-m", model, "--steps", "4",
                                        "--threads", "1"}) {
-    for (std::string& argument : job) {
-      job_.push_back(std::move(argument));
-    }
+    job_ = overridden(std::move(job_), job);
     listen_again();
   }
   LinkJob(const LinkJob&) = delete;
@@ -59,13 +57,10 @@ class LinkJob {
 
   /// Another job like it at the same place.
   void listen_again() {
-    Arguments arguments = job_;
-    for (const char* const more :
-         {"--workers", "0", "--listen", endpoint_.c_str(), "--json", "-o",
-          out_.c_str(), "--exists", "replace"}) {
-      arguments.push_back(more);
-    }
-    head_ = std::make_unique<Program>(arguments, environment_);
+    head_ = std::make_unique<Program>(
+        overridden(job_, {"--workers", "0", "--listen", endpoint_, "--json",
+                          "-o", out_, "--exists", "replace"}),
+        environment_);
   }
 
   /// The worker's temporary files lie in the job's folder, because the worker
@@ -77,7 +72,7 @@ class LinkJob {
     if (std::ranges::find(more, "--wait") == more.end()) {
       arguments.insert(arguments.end(), {"--wait", "20"});
     }
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     environment.push_back("TMPDIR=" + folder_.path());
     workers_.push_back(std::make_unique<Program>(arguments, environment));
   }
@@ -121,12 +116,8 @@ class LinkJob {
       }
     }
     const TempFolder folder;
-    for (const std::string& more :
-         {std::string("--workers"), std::string("1"), std::string("--json"),
-          std::string("-o"), folder.path("out")}) {
-      arguments.push_back(more);
-    }
-    const Outcome outcome = run(arguments);
+    const Outcome outcome = run(overridden(
+        arguments, {"--workers", "1", "--json", "-o", folder.path("out")}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.json();
   }
@@ -149,7 +140,7 @@ inline const std::vector<std::string> kSomeImages = {
 inline nlohmann::json look(const LinkJob& job,
                            const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments = {"ls", job.endpoint(), "--json"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   const Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   return outcome.json();

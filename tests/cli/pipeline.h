@@ -119,7 +119,7 @@ class Pipeline {
                                           "none",
                                           "--save",
                                           "latents=" + folder_.path("out.npz")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return run(std::move(arguments));
   }
   [[nodiscard]] std::string path(const std::string& name = {}) const {

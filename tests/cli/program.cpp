@@ -18,11 +18,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "actors/artefacts/png.h"
+#include "config/option_table.h"
 
 namespace troupe::test {
 namespace {
@@ -42,6 +44,18 @@ Pipe make_pipe() {
 
 int code_of(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// The option that an argument names, if it does.
+const config::Option* option_of(const std::string& argument) {
+  if (argument.starts_with("--")) {
+    return config::find_option(argument.substr(2));
+  }
+  const auto options = config::option_table();
+  const auto found = std::ranges::find_if(options, [&](const auto& option) {
+    return option.letter != 0 && argument == std::string("-") + option.letter;
+  });
+  return found == options.end() ? nullptr : &*found;
 }
 
 const char* sanitized_program() { return std::getenv("SANITIZED_PROGRAM"); }
@@ -279,6 +293,29 @@ void change_recipe(const TempFolder& folder, const std::string& name,
   (void)folder.write(name, {text, text + changed.size()});
 }
 
+std::vector<std::string> overridden(std::vector<std::string> arguments,
+                                    const std::vector<std::string>& more) {
+  std::set<const config::Option*> given;
+  for (const std::string& argument : more) {
+    const config::Option* option = option_of(argument);
+    if (option != nullptr && option->kind() != config::ValueKind::list &&
+        option->kind() != config::ValueKind::texts) {
+      given.insert(option);
+    }
+  }
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const config::Option* option = option_of(arguments[i]);
+    if (given.contains(option)) {
+      i += option->is_switch() ? 0 : 1;
+    } else {
+      all.push_back(std::move(arguments[i]));
+    }
+  }
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 Outcome run_in_2_gib(const std::vector<std::string>& arguments) {
   rlimit before{};
   EXPECT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
@@ -293,7 +330,7 @@ std::vector<std::string> tiny_sample(std::vector<std::string> more) {
   std::vector<std::string> arguments = {
       "sample", "--random-weights", "dit-tiny", "--steps",   "4", "--dtype",
       "f32",    "--workers",        "2",        "--threads", "1"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   return arguments;
 }
 

@@ -93,6 +93,11 @@ void expect_files_of(const TempFolder& expected, const TempFolder& folder);
 void change_recipe(const TempFolder& folder, const std::string& name,
                    const char* pointer, const nlohmann::json& value);
 
+/// `arguments`, and `more` behind them. Of an option that both give, only what
+/// `more` says stays; a list or prompt of both.
+[[nodiscard]] std::vector<std::string> overridden(
+    std::vector<std::string> arguments, const std::vector<std::string>& more);
+
 /// `run` with 2 GiB of address space. Not for a sanitized program, whose shadow
 /// needs all of it.
 [[nodiscard]] Outcome run_in_2_gib(const std::vector<std::string>& arguments);

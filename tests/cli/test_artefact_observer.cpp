@@ -160,6 +160,33 @@ std::pair<std::vector<std::string>, bool> stop_with_room_for(
   return {job.artefacts.left_out(), std::filesystem::exists(file)};
 }
 
+/// Bytes of the files in a folder.
+std::uintmax_t bytes_in(const std::filesystem::path& folder) {
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+TEST(ArtefactObserver, WritesATrajectoryWhileItComes) {
+  const TemporaryFolder folder;
+  config::Config config = tiny("dit-tiny");
+  config.sampler.steps = 20;
+  const auto file = folder.path() / "t.safetensors";
+  config.save = {"trajectory=" + file.string()};
+  {
+    Job job(config);
+    const Tensor latents = job.latents();
+    for (int calls = 0; calls <= 20; ++calls) {
+      job.artefacts.on_point({0, calls, latents});
+      EXPECT_GE(bytes_in(folder.path()), latents.num_bytes() * (calls + 1));
+    }
+    EXPECT_FALSE(std::filesystem::exists(file)) << "it is not whole";
+  }
+  EXPECT_EQ(bytes_in(folder.path()), 0U) << "the run ended without it";
+}
+
 TEST(ArtefactObserver, WritesAfterAStopOnlyWhatIsSmall) {
   using Flags = std::vector<std::string>;
   EXPECT_EQ(stop_with_room_for(1000),

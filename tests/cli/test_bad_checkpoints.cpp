@@ -132,7 +132,7 @@ TEST(Checkpoint, ThatOverflowsFailsWithStepAndBlock) {
     pipeline.fill("transformer_blocks.1.attn1.to_out.0.bias", 3e38F);
     pipeline.fill("transformer_blocks.1.norm1.linear.bias", 3e38F);
     std::vector<std::string> more = {"--method"};
-    more.insert(more.end(), method.begin(), method.end());
+    more = overridden(std::move(more), method);
     const Outcome outcome = pipeline.sample(more);
     expect_refused(pipeline, outcome, 3, "after step 1 of 3");
     EXPECT_NE(outcome.err.find("appears in block 1"), std::string::npos)

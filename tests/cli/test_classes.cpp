@@ -84,7 +84,7 @@ TEST_F(Classes, VerifyRanksBytesThatDifferAboveAnotherClass) {
 /// All that a dry run says.
 std::string arithmetic(const std::vector<std::string>& more) {
   std::vector<std::string> all = tiny_sample({"--dry-run", "-v"});
-  all.insert(all.end(), more.begin(), more.end());
+  all = overridden(std::move(all), more);
   const Outcome outcome = run(all);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   return outcome.out + outcome.err;
@@ -160,6 +160,28 @@ TEST_F(Classes, IsaDecidesTheAutomaticType) {
       (held.out + held.err).find("arithmetic: f32 (auto) by avx512_core/"),
       std::string::npos)
       << held.out << held.err;
+}
+
+TEST_F(Classes, IsaSaysThatItTakesBf16Away) {
+  const bool has_bf16 = cpu_features().find("avx512_bf16") != std::string::npos;
+  const auto says = [](const std::vector<std::string>& more,
+                       const Program::Environment& environment = {}) {
+    const Outcome outcome =
+        run(overridden({"sample", "--random-weights", "dit-tiny", "--dry-run"},
+                       more),
+            environment);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err.find(
+               "has no bf16: --dtype auto is f32 here, and bf16 "
+               "without it\n") != std::string::npos;
+  };
+  EXPECT_EQ(says({"--isa", "avx2"}), has_bf16);
+  EXPECT_EQ(says({}, {"TROUPE_ISA=avx2"}), has_bf16);
+  EXPECT_FALSE(says({"--isa", "avx2", "--dtype", "f32"}));
+  EXPECT_FALSE(says({}));
+  if (has_bf16) {
+    EXPECT_FALSE(says({"--isa", "avx512_bf16"}));
+  }
 }
 
 TEST_F(Classes, IsaOfTheEnvironmentIsForVerbsThatCompute) {

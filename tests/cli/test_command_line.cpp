@@ -16,6 +16,17 @@ std::string value_of(const CommandLine& line, const std::string& key) {
   return "not given";
 }
 
+/// What is wrong with them; empty: nothing.
+std::string refusal_of(const std::vector<std::string>& arguments) {
+  try {
+    (void)parse_command_line(arguments);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    return "[" + error.place() + "] " + error.message();
+  }
+  return {};
+}
+
 std::string hint_of(const std::vector<std::string>& arguments) {
   try {
     (void)parse_command_line(arguments);
@@ -51,6 +62,41 @@ TEST(CommandLine, KeepsASwitchThatIsTurnedOff) {
   EXPECT_EQ(value_of(line, "json"), "false");
   EXPECT_EQ(value_of(line, "dry-run"), "true");
   EXPECT_EQ(value_of(line, "quiet"), "not given");
+}
+
+TEST(CommandLine, RefusesTwoValuesOfOneOption) {
+  using Words = std::vector<std::string>;
+  const auto expect = [](const Words& words, const std::string& says) {
+    EXPECT_EQ(refusal_of(words), says);
+  };
+  expect({"sample", "--sampler", "ddim", "--sampler", "heun"},
+         "[--sampler] given twice, with two values: 'ddim' and 'heun'");
+  expect({"sample", "-n", "4", "--num_images_per_prompt=8"},
+         "[--samples] given twice, with two values: '4' and '8'");
+  expect({"sample", "--config", "a.toml", "--config", "b.toml"},
+         "[--config] given twice, with two values: 'a.toml' and 'b.toml'");
+  expect({"sample", "--karras", "--karras=false"},
+         "[--karras] given twice, with two values: 'true' and 'false'");
+  for (const Words& words :
+       {Words{"sample", "-n", "4", "--samples", "4", "--num-samples=4"},
+        Words{"sample", "--json", "--json=yes", "-v", "-v"},
+        Words{"sample", "--save", "latents=a.npz", "--save",
+              "trajectory=b.npz"},
+        Words{"schedule", "--sampler", "ddim", "--sampler", "heun"},
+        Words{"verify", "--config", "a.toml", "--config", "a.toml"}}) {
+    expect(words, "");
+  }
+}
+
+TEST(CommandLine, KeepsEveryPrompt) {
+  const CommandLine line = parse_command_line(
+      {"sample", "-p", "a cat", "--text=a dog", "--prompt", "a cat"});
+  std::vector<std::string> prompts;
+  for (const config::Setting& flag : line.flags) {
+    EXPECT_EQ(flag.key, "prompt");
+    prompts.push_back(flag.text);
+  }
+  EXPECT_EQ(prompts, (std::vector<std::string>{"a cat", "a dog", "a cat"}));
 }
 
 TEST(CommandLine, EndsItsOptionsAtTwoHyphens) {

@@ -22,7 +22,7 @@ class CachedSpeeds : public testing::Test {
                                           "-v",         "--workers",
                                           "2",          "--threads",
                                           "1"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return run(std::move(arguments));
   }
   [[nodiscard]] Outcome sample_with_cache(

@@ -12,7 +12,7 @@ std::vector<std::string> tiny_bench(std::vector<std::string> more) {
       "bench", "--random-weights", "dit-tiny", "--class",
       "1",     "--steps",          "6",        "-n",
       "3",     "--dtype",          "f32"};
-  all.insert(all.end(), more.begin(), more.end());
+  all = overridden(std::move(all), more);
   return all;
 }
 

@@ -26,7 +26,7 @@ Words dry_run(const std::string& model, Words more) {
                  "--workers", "1",
                  "--dry-run", "--json",
                  "-v"};
-  words.insert(words.end(), more.begin(), more.end());
+  words = overridden(std::move(words), more);
   return words;
 }
 
@@ -71,10 +71,10 @@ TEST(EncoderMemory, ThatIsMissingIsSaidBeforeLoading) {
   const Words job = {"--random-weights", kLargeEncoder, "--dtype", "f32",
                      "--prompt",         "a fox",       "-o"};
   Words drawn = {"sample", "--size", "64x64", "--no-resolution-bins"};
-  drawn.insert(drawn.end(), job.begin(), job.end());
+  drawn = overridden(std::move(drawn), job);
   drawn.push_back(folder.path("a.png"));
   Words encoded = {"encode"};
-  encoded.insert(encoded.end(), job.begin(), job.end());
+  encoded = overridden(std::move(encoded), job);
   encoded.push_back(folder.path("a.safetensors"));
   const Outcome sampling = run_in_2_gib(drawn);
   const Outcome encoding = run_in_2_gib(encoded);

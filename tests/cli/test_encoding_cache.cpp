@@ -20,7 +20,7 @@ class EncodingCache : public testing::Test {
         "sample", "--random-weights", "tiny-sdxl", "--steps",    "2",
         "-p",     "a red fox",        "--json",    "--progress", "none",
         "-v",     "--dtype",          "f32"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return run(std::move(arguments));
   }
   [[nodiscard]] Outcome sample_with_cache(

@@ -34,9 +34,9 @@ class EncodingElsewhere : public testing::Test {
                            "f32",        "--threads", "1",        "--json",
                            "--progress", "none",      "--exists", "replace"};
     const Arguments model = model_of(folder_of_model_);
-    arguments.insert(arguments.end(), model.begin(), model.end());
-    arguments.insert(arguments.end(), prompts_.begin(), prompts_.end());
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), model);
+    arguments = overridden(std::move(arguments), prompts_);
+    arguments = overridden(std::move(arguments), more);
     return arguments;
   }
   void start(Arguments more = {}) {
@@ -48,7 +48,7 @@ class EncodingElsewhere : public testing::Test {
     Arguments arguments = {"worker", "--join",    endpoint(), "--workers",
                            "1",      "--threads", "1",        "--wait",
                            "20",     "--no-peer"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     workers_.push_back(std::make_unique<Program>(arguments));
   }
   /// The summary of the job when a single process encodes and samples.
@@ -364,7 +364,7 @@ TEST_F(EncodingElsewhere, TakesNoMemoryHere) {
                            "a fox",
                            "--dry-run",
                            "--json"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return arguments;
   };
   const auto bytes = [](const Outcome& outcome) {

@@ -134,6 +134,18 @@ TEST(InspectedBundledModel, GivesWayToAFileOfItsName) {
       << unknown.err;
 }
 
+TEST(InspectedModel, HasAUnitAtEveryNumber) {
+  const std::string text = shown_text("tiny-sd15");
+  for (const char* says :
+       {" blocks, width ", " channels, widest ", " levels, ",
+        " transformer blocks, caption width ",
+        " channels, latents [4, 16, 16] (channels, height, width)\n",
+        "CLIPTextModel, width 32 channels, ", " in f32, "}) {
+    EXPECT_TRUE(mentions(text, says)) << says << "\n" << text;
+  }
+  EXPECT_TRUE(mentions(shown_text(TROUPE_DEMO), " million parameters, "));
+}
+
 TEST(InspectedPicture, SaysThatAStandInReadItsPrompt) {
   const TempFolder folder;
   const auto picture = [&](const std::vector<std::string>& model,

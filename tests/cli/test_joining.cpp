@@ -103,6 +103,39 @@ TEST(Joining, SaysThatTheJobHasAnotherKey) {
   }
 }
 
+/// The first process says it, too, once of each address.
+TEST(Joining, IsSaidOfAnotherKeyWhereTheJobIs) {
+  const TempFolder keys;
+  make_keys(keys, "ours");
+  make_keys(keys, "theirs");
+  for (const bool is_tcp : {true, false}) {
+    LinkJob job({"--method", "batch", "-n", "2", "--secret-file",
+                 keys.path("ours.key")},
+                {}, is_tcp ? own_tcp_endpoint() : "");
+    job.head().await([&] {
+      return run({"ls", job.endpoint(), "--secret-file", keys.path("ours.key")})
+                 .exit_code == 0;
+    });
+    for (const char* const file : {"theirs.key", "theirs.node"}) {
+      expect_end(run({"worker", "--join", job.endpoint(), "--secret-file",
+                      keys.path(file), "--wait", "0.5"}),
+                 4, kOtherKey);
+    }
+    job.add_worker({"--secret-file", keys.path("ours.node")});
+    const Outcome outcome = job.outcome();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::string says =
+        " is refused: it has another company key, or none: give it the file of "
+        "this job's --secret-file\n";
+    const std::size_t at = outcome.err.find(says);
+    ASSERT_NE(at, std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(is_tcp ? "a process at 127." : "a process is"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.err.find(says, at + 1), std::string::npos) << outcome.err;
+  }
+}
+
 TEST(Joining, EndsWhenTheFirstProcessStandsStill) {
   LinkJob job({"--method", "batch", "-n", "4000", "--steps", "50"});
   // They look for one second only, and the first process may be slow to begin.

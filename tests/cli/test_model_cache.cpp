@@ -151,7 +151,7 @@ class ModelOfTwoWorkers : public ::testing::Test {
  protected:
   void add_worker(const std::string& cache, const Arguments& more = {}) {
     Arguments arguments = {"--cache", folder_.path(cache)};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     job_.add_worker(arguments);
   }
   void await_model_in(const std::string& cache) {

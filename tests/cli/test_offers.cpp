@@ -116,7 +116,7 @@ Answer answer_to(std::string message, const std::vector<std::string>& more = {},
       "worker",    "--join", director.endpoint(),
       "--workers", "1",      "--threads",
       "1",         "--wait", "20"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   answer.outcome = run(arguments);
   answer.joined = director.was_joined();
   return answer;

@@ -15,7 +15,7 @@ namespace {
 using Arguments = std::vector<std::string>;
 
 Arguments joined(Arguments one, const Arguments& more) {
-  one.insert(one.end(), more.begin(), more.end());
+  one = overridden(std::move(one), more);
   return one;
 }
 

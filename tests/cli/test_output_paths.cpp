@@ -50,7 +50,13 @@ TEST(OutputPaths, MakesTheFolderButNotItsParents) {
     OutputPaths paths((root / "new").string(), kMany);
     paths.prepare();
     EXPECT_TRUE(std::filesystem::is_directory(root / "new"));
+    OutputPaths file((root / "other/x.png").string(), kOne);
+    file.prepare();
+    EXPECT_TRUE(std::filesystem::is_directory(root / "other"));
   }
+  EXPECT_FALSE(std::filesystem::exists(root / "other")) << "nothing is in it";
+  EXPECT_THROW(OutputPaths((root / "no/such/x.png").string(), kOne).prepare(),
+               Error);
   EXPECT_THROW(OutputPaths((root / "no/such").string(), kMany).prepare(),
                Error);
   std::filesystem::remove_all(root);

@@ -68,7 +68,7 @@ class PromptPipelineFolder {
                                  std::vector<std::string> more) const {
     std::vector<std::string> arguments = {
         verb, "--model", folder_.path("model"), "--dtype", "f32"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return run(std::move(arguments));
   }
   /// Nothing that encodes prompts is here, and the program says what helps.

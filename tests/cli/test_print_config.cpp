@@ -30,7 +30,7 @@ class Model {
       const std::string& verb, std::vector<std::string> more,
       const Program::Environment& environment = {}) const {
     std::vector<std::string> arguments = {verb, "--model", path("model")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return run(std::move(arguments), environment);
   }
   [[nodiscard]] Outcome sample(
@@ -170,7 +170,7 @@ TEST(ModelDefaults, AreSaidByInspect) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.json()["items"][0]["defaults"]["guidance"], 1.5);
   EXPECT_NE(run({"inspect", model.path("model")})
-                .out.find("default of guidance: 1.5"),
+                .out.find("default of --guidance: 1.5"),
             std::string::npos);
 }
 

@@ -194,14 +194,47 @@ TEST(Prompts, StandInTheRecipeAsTheyWereWritten) {
   EXPECT_NE(folder.read("hen.png"), folder.read("fox.png"));
 }
 
-/// As of any option: a script may end with what its caller says.
-TEST(Prompts, ThatAreGivenTwiceCountAsTheLast) {
-  EXPECT_EQ(done(joined({"--prompt", "a hen", "--steps", "3"},
-                        joined(kFox, {"--steps", "2"})))["latents_xxh3"],
-            done(joined(kFox, {"--steps", "2"}))["latents_xxh3"]);
-  EXPECT_NE(
-      run({"sample", "--help"}).out.find("given twice, the last value counts"),
-      std::string::npos);
+TEST(Prompts, ThatAreSeveralAreAsTheLinesOfAFile) {
+  const TempFolder folder;
+  const auto several =
+      done({"-p", "a fox", "-p", "a hen", "-n", "2", "-o", folder.path("p")});
+  const auto file =
+      done({"--prompt-file", folder.write("prompts.txt", "a fox\na hen\n"),
+            "-n", "2", "-o", folder.path("f")});
+  EXPECT_EQ(several["latents_xxh3"], file["latents_xxh3"]);
+  ASSERT_EQ(several["images"].size(), 4U);
+  for (const auto& image : several["images"]) {
+    EXPECT_EQ(image["prompt"],
+              image["index"].get<int>() % 2 == 0 ? "a fox" : "a hen");
+  }
+  for (const char* name : {"00000.png", "00003.png"}) {
+    EXPECT_EQ(folder.read(std::string("p/") + name),
+              folder.read(std::string("f/") + name));
+  }
+  const Outcome again = run({"sample", "--from", folder.path("p/00001.png"),
+                             "-o", folder.path("again.png")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("again.png"), folder.read("p/00001.png"));
+  expect_refused(sample({"-p", "a fox", "--prompt-file", "prompts.txt"}), 2,
+                 "[--prompt] cannot stand beside --prompt-file");
+}
+
+TEST(Prompts, ThatAreSeveralComeBackFromAPrintedConfiguration) {
+  const TempFolder folder;
+  const Arguments job = {
+      "sample", "--random-weights", kPixArt, "-p", "a \"fox\"", "-p", "a,b\nc"};
+  const Outcome printed = run(joined(job, {"--print-config"}));
+  ASSERT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_NE(printed.out.find("prompt = [\"a \\\"fox\\\"\", \"a,b\\u000ac\"]"),
+            std::string::npos)
+      << printed.out;
+  const std::string file = folder.write("p.toml", printed.out);
+  const Outcome again = run({"sample", "--config", file, "--steps", "1",
+                             "--json", "--progress", "none"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  ASSERT_EQ(again.json()["images"].size(), 2U);
+  EXPECT_EQ(again.json()["images"][0]["prompt"], "a \"fox\"");
+  EXPECT_EQ(again.json()["images"][1]["prompt"], "a,b\nc");
 }
 
 TEST(Prompts, OfAnotherRunAreNotSkipped) {

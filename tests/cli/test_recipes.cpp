@@ -16,7 +16,7 @@ TEST(Seeds, OfTorchNoiseAreThoseOfEachImage) {
                                           "--json"};
   const auto sample = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = torch;
-    all.insert(all.end(), more.begin(), more.end());
+    all = overridden(std::move(all), more);
     const Outcome outcome = run(tiny_sample(all));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.json()["images"];
@@ -31,6 +31,27 @@ TEST(Seeds, OfTorchNoiseAreThoseOfEachImage) {
       {"--seed", "5", "-n", "2", "-o", folder.path(), "--exists", "skip"});
   EXPECT_EQ(skipped[1]["status"], "skipped");
   EXPECT_EQ(skipped[1]["seed"], 6);
+}
+
+TEST(Recipes, AreDrawnAgainBesideTheirPicture) {
+  const TempFolder folder;
+  const std::string first = folder.path("a.png");
+  ASSERT_EQ(run(tiny_sample({"--class", "1", "-o", first})).exit_code, 0);
+  const Outcome dry = run({"sample", "--from", first, "--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  const Outcome again = run({"sample", "--from", first, "--json"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.json()["images"][0]["path"], folder.path("a-again.png"));
+  EXPECT_EQ(folder.read("a-again.png"), folder.read("a.png"));
+  // Nothing is written over.
+  const Outcome third = run({"sample", "--from", first});
+  EXPECT_EQ(third.exit_code, 2) << third.err;
+  EXPECT_NE(third.err.find("a-again.png"), std::string::npos) << third.err;
+  EXPECT_EQ(
+      run({"sample", "--from", first, "-o", folder.path("b.png")}).exit_code,
+      0);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"a-again.png", "a.png", "b.png"}));
 }
 
 TEST(Seeds, BelowZeroAreTorchs) {

@@ -25,7 +25,7 @@ Outcome sample_dog(const TempFolder& folder, const std::string& name,
                          "2",          "--json",
                          "--progress", "none",
                          "-o",         folder.path(name)};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   return run(arguments);
 }
 

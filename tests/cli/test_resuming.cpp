@@ -16,7 +16,7 @@ Outcome skipping(const TempFolder& folder, const char* samples,
   std::vector<std::string> arguments = {
       "-n",   samples, "--class",          "1",     "--seed", "7", "--exists",
       "skip", "-o",    folder.path("out"), "--json"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   return run(tiny_sample(std::move(arguments)));
 }
 

@@ -112,7 +112,7 @@ TEST(Sample, ExactMethodsWriteTheSameBytes) {
         {"stale", "--segments", "2", "--ages", "0"}}) {
     std::vector<std::string> more = {
         "-n", "2", "-o", folder.path(method[0] + "-{index}.png"), "--method"};
-    more.insert(more.end(), method.begin(), method.end());
+    more = overridden(std::move(more), method);
     const Outcome outcome = run(tiny_sample(more));
     ASSERT_EQ(outcome.exit_code, 0) << method[0] << outcome.err;
     for (const char* index : {"0", "1"}) {
@@ -285,6 +285,22 @@ TEST(Sample, RepeatsAnImageFromItsRecipe) {
       {"sample", "--from", folder.path("a-3.png"), "-o", folder.path("b.png")});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(folder.read("b.png"), folder.read("a-3.png"));
+}
+
+TEST(Sample, SaysWhereHeunLeavesNoise) {
+  const auto says = [](const std::vector<std::string>& more) {
+    const Outcome outcome =
+        run(overridden(tiny_sample({"--sampler", "heun", "--dry-run"}), more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err.find("heun falls from noise level ") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(says({"--steps", "10"}));
+  EXPECT_TRUE(says({"--steps", "10", "--timestep-spacing", "linspace"}));
+  EXPECT_FALSE(says({"--steps", "10", "--timestep-spacing", "trailing"}));
+  EXPECT_FALSE(says({"--steps", "10", "--karras"}));
+  EXPECT_FALSE(says({"--steps", "50"}));
+  EXPECT_FALSE(says({"--steps", "10", "--sampler", "euler"}));
 }
 
 TEST(Sample, WritesSheetTraceAndTrajectory) {

@@ -49,8 +49,7 @@ TEST(Skipping, RefusesImagesOfAnotherJob) {
         Other{{"--method", "picard", "--tolerance", "1"},
               "method.kind is \"sequential\" there and \"picard\" here"}}) {
     Arguments arguments = {"-n", "2", "--class", "1", "--seed", "7"};
-    arguments.insert(arguments.end(), other.arguments.begin(),
-                     other.arguments.end());
+    arguments = overridden(std::move(arguments), other.arguments);
     const Outcome outcome = skipping(folder, arguments);
     EXPECT_EQ(outcome.exit_code, 2) << other.says;
     EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
@@ -96,7 +95,7 @@ TEST(Skipping, KeepsTheRowsThatWereSaved) {
   const Arguments save = {"--save", saved(folder, "latents"), "--save",
                           saved(folder, "trajectory")};
   const auto with = [](Arguments arguments, const Arguments& more) {
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return arguments;
   };
   ASSERT_EQ(skipping(folder, with({"-n", "1:3"}, save)).exit_code, 0);

@@ -58,6 +58,36 @@ INSTANTIATE_TEST_SUITE_P(Signals, Stopping,
                                          std::pair{SIGHUP, 75},
                                          std::pair{SIGINT, 130}));
 
+TEST(Stopping, NamesACommandThatGoesOn) {
+  struct Case {
+    std::vector<std::string> exists;
+    std::string hint;
+  };
+  for (const Case& c :
+       {Case{{}, "the same command with --exists skip goes on\n"},
+        Case{{"--exists", "skip"}, "the same command goes on\n"},
+        Case{{"--exists", "replace"},
+             "the same command with --exists skip in place of replace goes "
+             "on\n"}}) {
+    const TempFolder folder;
+    const auto command = [&](const std::vector<std::string>& exists) {
+      return overridden(tiny_sample({"--steps", "100", "-n", "40", "-o",
+                                     folder.path(), "--json"}),
+                        exists);
+    };
+    Program program(command(c.exists));
+    await_image(program, folder);
+    program.signal(SIGTERM);
+    const Outcome outcome = program.wait();
+    ASSERT_EQ(outcome.exit_code, 75) << outcome.err;
+    EXPECT_TRUE(outcome.err.ends_with("; " + c.hint)) << outcome.err;
+    const Outcome again = run(command({"--exists", "skip"}));
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_EQ(again.json()["images"][0]["status"], "skipped");
+    EXPECT_EQ(folder.names().size(), 40U);
+  }
+}
+
 TEST(Stopping, EndsTheLoadingAndStillSaysSoInJson) {
   for (const auto& [number, code] :
        {std::pair{SIGTERM, 75}, std::pair{SIGINT, 130}}) {

@@ -150,10 +150,20 @@ TEST(VerifyVerb, ComparesWithinATolerance) {
   EXPECT_EQ(strict["same"], false);
   EXPECT_DOUBLE_EQ(strict["largest_absolute_difference"], 0.5);
   EXPECT_DOUBLE_EQ(strict["largest_relative_difference"], 0.0625);
+  // The differences are 0.5, 0 and 0.25; the peak is 8.
+  EXPECT_DOUBLE_EQ(strict["rmse"], std::sqrt(0.3125 / 3));
+  EXPECT_DOUBLE_EQ(strict["psnr_db"],
+                   20 * std::log10(8 / std::sqrt(0.3125 / 3)));
+  EXPECT_NE(run({"verify", a, "--against", b})
+                .out.find("at most 0.5 apart, 0.0625 relative; RMSE 0.323, "
+                          "PSNR 27.9 dB"),
+            std::string::npos);
   EXPECT_EQ(verified(a, b, {"--tolerance", "0.0625"}, 0)["same"], true);
   EXPECT_EQ(verified(a, b, {"--tolerance", "0.0624"}, 5)["same"], false);
   const nlohmann::json same = verified(a, a, {"--tolerance", "0"}, 0);
   EXPECT_DOUBLE_EQ(same["largest_absolute_difference"], 0);
+  EXPECT_DOUBLE_EQ(same["rmse"], 0);
+  EXPECT_TRUE(same["psnr_db"].is_null());
   // picard's tolerance from the environment is not this one.
   EXPECT_EQ(
       run({"verify", a, "--against", b}, {"TROUPE_TOLERANCE=1"}).exit_code, 5);
@@ -179,7 +189,10 @@ TEST(VerifyVerb, ComparesPicturesWithinATolerance) {
   const std::string b = folder.path("b.png");
   ASSERT_EQ(run(tiny_sample({"-o", a})).exit_code, 0);
   ASSERT_EQ(run(tiny_sample({"-o", b, "--eta", "0.01"})).exit_code, 0);
-  const double apart = verified(a, b, {}, 5)["largest_relative_difference"];
+  const nlohmann::json found = verified(a, b, {}, 5);
+  const double apart = found["largest_relative_difference"];
+  EXPECT_NEAR(found["psnr_db"],
+              20 * std::log10(255 / found["rmse"].get<double>()), 1e-9);
   EXPECT_GT(apart, 0);
   EXPECT_LE(apart, 1);
   EXPECT_EQ(verified(a, b, {"--tolerance", "1"}, 0)["same"], true);

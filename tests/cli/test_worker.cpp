@@ -277,7 +277,7 @@ TEST(WorkerVerb, SaysWhichAddressesMakeNoSense) {
   const std::string nobody = "ipc://" + folder.path("link/none");
   const auto expect = [&](Arguments more, const std::string& says) {
     Arguments arguments = {"worker", "--join", nobody, "--wait", "0.1"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     expect_refused(arguments, 2, says);
   };
   expect({"--bind", "10.0.0.1:7010"}, "10.0.0.1:7010");

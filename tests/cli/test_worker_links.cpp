@@ -22,7 +22,7 @@ using Arguments = std::vector<std::string>;
 Arguments two_parts(const Arguments& more = {}) {
   Arguments job = {"--method", "pipeline", "--segments", "2",
                    "-n",       "16",       "--steps",    "50"};
-  job.insert(job.end(), more.begin(), more.end());
+  job = overridden(std::move(job), more);
   return job;
 }
 

@@ -28,7 +28,7 @@ class EncodingOnGpu : public testing::Test {
       const config::Recipe* recipe = nullptr) {
     config::Config config;
     config.random_weights = "tiny-sdxl";  // two encoders
-    config.prompt = "a red fox";
+    config.prompts = {"a red fox"};
     config.compute = compute;
     config.devices = config::parse_devices("--device", device);
     return make_request(config, recipe);

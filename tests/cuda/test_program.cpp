@@ -26,7 +26,7 @@ const Program::Environment kTwoGpus = {"EMULATED_GPUS=2"};
 std::vector<std::string> tiny(std::vector<std::string> more) {
   std::vector<std::string> arguments = {"sample", "--random-weights",
                                         "dit-tiny", "--steps", "4"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   return arguments;
 }
 
@@ -35,7 +35,7 @@ Outcome sample(std::vector<std::string> more,
                const Program::Environment& environment = {}) {
   std::vector<std::string> arguments = {"--samples", "4", "--guidance", "2",
                                         "--class",   "1", "--json",     "-q"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   return run(tiny(arguments), environment);
 }
 
@@ -93,7 +93,7 @@ TEST(ProgramOnGpu, GivesEqualBytesInEveryType) {
                                "--samples", "2", "--json", "-q"});
       std::vector<std::string> arguments = {"sample", "--random-weights",
                                             "dit-tiny", "--steps", "2"};
-      arguments.insert(arguments.end(), more.begin(), more.end());
+      arguments = overridden(std::move(arguments), more);
       return hash_of(run(arguments));
     };
     const std::string want = with({"--method", "sequential"});
@@ -132,7 +132,7 @@ TEST(ProgramOnGpu, LetsWeightsVisitAGpuThatIsTooSmall) {
   std::vector<std::string> loud = {
       "sample", "--random-weights", "dit-tiny", "--steps", "1", "--samples",
       "4",      "--guidance",       "2"};
-  loud.insert(loud.end(), here.begin(), here.end());
+  loud = overridden(std::move(loud), here);
   const Outcome noted = run(loud, small);
   EXPECT_NE(noted.err.find("its blocks' weights stay in the host's memory"),
             std::string::npos)
@@ -150,7 +150,7 @@ TEST_P(PromptsOnGpu, GiveEqualBytesByEveryExactMethod) {
         "a red fox", "--steps",          "2",        "--dtype",
         "bf16",      "--device",         "cuda",     "--json",
         "-q"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments = overridden(std::move(arguments), more);
     return hash_of(run(arguments, kTwoGpus));
   };
   const std::string want = with({"--method", "batch"});
@@ -170,7 +170,7 @@ Outcome draw(std::vector<std::string> more) {
       "sample", "--random-weights", "tiny-sd15", "--prompt", "a fox", "--steps",
       "1",      "--guidance",       "1",         "--size",   "64x64", "--dtype",
       "f32",    "--json",           "-q"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  arguments = overridden(std::move(arguments), more);
   Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   return outcome;
@@ -267,7 +267,7 @@ TEST(ProgramOnGpu, SharesAJobWithTheCoresOfAnotherProcess) {
   for (const std::string device : {"cpu", "cuda:0"}) {
     std::vector<std::string> arguments = {
         "sample", "--random-weights", "dit-tiny", "--json", "--device", device};
-    arguments.insert(arguments.end(), same.begin(), same.end());
+    arguments = overridden(std::move(arguments), same);
     const Outcome one = run(arguments);
     ASSERT_EQ(one.exit_code, 0) << one.err;
     alone[one.json()["execution_class"]] = one.json()["images"];

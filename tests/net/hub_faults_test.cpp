@@ -313,6 +313,11 @@ TEST(HubEndpoints, OfIpcLieInAFolderThatIsOursAlone) {
   struct stat status {};
   ASSERT_EQ(stat((folder.path() + "/new").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0700U);
+  a.hub->listen("ipc://" + folder.path() + "/over/it/a");
+  for (const char* made : {"/over", "/over/it"}) {
+    ASSERT_EQ(stat((folder.path() + made).c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0700U) << made;
+  }
   ASSERT_EQ(mkdir((folder.path() + "/open").c_str(), 0755), 0);
   EXPECT_NE(message_of([&] {
               a.hub->listen("ipc://" + folder.path() + "/open/a");

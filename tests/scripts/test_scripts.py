@@ -1,11 +1,13 @@
-"""What the scripts say when they cannot do what is asked; bench_forward.sh without PyTorch.
+"""What the scripts say when they cannot do what is asked; bench_forward.sh without PyTorch;
+which flags count for scripts that run the program.
 
-  python3 test_scripts.py FORWARD_PROBE [unittest's arguments]
+  python3 test_scripts.py FORWARD_PROBE TROUPE [unittest's arguments]
 """
 
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Parts of other scripts, which have said it already.
 SOURCED = ("say_why.sh", "bench_python.sh", "fuzz_limit.sh")
-PROBE = str(pathlib.Path(sys.argv.pop(1)).resolve())
+PROBE, TROUPE = (str(pathlib.Path(sys.argv.pop(1)).resolve()) for _ in range(2))
 
 # Stands for a Python with PyTorch: leaves its arguments and the configuration
 # it was given, and answers with a time.
@@ -54,6 +56,44 @@ class Scripts(unittest.TestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         for part in parts:
             self.assertIn(part, done.stderr)
+
+    def assert_in_force(self, done, *lines):
+        """What --print-config says, without the spaces before its comments."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = [" ".join(line.split()) for line in done.stdout.splitlines()]
+        for line in lines:
+            self.assertIn(line, said)
+
+    def test_flags_count_more_than_what_the_demo_says(self):
+        root = self.folder / "root"
+        (root / "build/release").mkdir(parents=True)
+        (root / "build/release/troupe").symlink_to(TROUPE)
+        (root / "models").symlink_to(ROOT / "models")
+        (root / "scripts").mkdir()
+        for name in ("demo.sh", "say_why.sh"):
+            shutil.copy(ROOT / "scripts" / name, root / "scripts")
+        for name in ("setup.sh", "build.sh"):
+            (root / "scripts" / name).write_text("#!/bin/sh\n")
+            (root / "scripts" / name).chmod(0o755)
+        demo = str(root / "scripts/demo.sh")
+        self.assert_in_force(run(demo, "--print-config"), "samples = 16 # TROUPE_SAMPLES",
+                             "seed = 2024 # TROUPE_SEED")
+        self.assert_in_force(run(demo, "--samples", "4", "--seed", "1", "--print-config"),
+                             "samples = 4 # --samples", "seed = 1 # --seed",
+                             'out = "demo" # TROUPE_OUT')
+        self.assert_in_force(run(demo, "--print-config", TROUPE_SAMPLES="3"),
+                             "samples = 3 # TROUPE_SAMPLES")
+
+    def test_flags_count_more_than_what_the_slurm_script_says(self):
+        def job(*flags):
+            return run("bash", "scripts/slurm.sbatch", "--model", "models/demo", *flags,
+                       TROUPE=TROUPE, SLURM_JOB_ID="1", SLURM_JOB_NUM_NODES="1")
+        self.assert_in_force(job("--print-config"), 'exists = "skip" # TROUPE_EXISTS')
+        self.assert_in_force(job("--print-config", "--exists=replace"),
+                             'exists = "replace" # --exists')
+        self.assert_refused(job("-n", "4", "--samples=8"), "'4' and '8'")
+        self.assert_in_force(job("-n", "4", "--samples=4", "--print-config"),
+                             "samples = 4 # --samples")
 
     def test_every_bundled_model_has_a_configuration(self):
         models = bundled_models()
