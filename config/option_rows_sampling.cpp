@@ -72,10 +72,17 @@ std::span<const Option> sampling_rows() {
        "class names or ids; several cycle over the samples", kModel,
        often(kSample | kBench) | kRuns, parsed(&Config::classes, parse_list),
        "all in turn, from 0"},
-      {"prompt", "text", 'p', "TEXT",
-       "what the pictures shall show; several are as the lines of a "
-       "--prompt-file",
-       kModel, often(kSample | kBench) | kRuns | kEncode, prompts_field(),
+      {"prompt",
+       "text",
+       'p',
+       "TEXT",
+       {{kVerify, "what the pictures shall show"},
+        {kRuns | kEncode,
+         "what the pictures shall show; several are as the lines of a "
+         "--prompt-file"}},
+       kModel,
+       often(kSample | kBench) | kRuns | kEncode,
+       prompts_field(),
        "none"},
       {"prompt-2", "", 0, "TEXT",
        "what the second text encoder reads (Stable Diffusion XL)", kModel,
@@ -136,7 +143,7 @@ std::span<const Option> sampling_rows() {
          "take the recipe out of a PNG made by troupe, and write "
          "NAME-again.png "
          "beside it unless --out or the like says where"},
-        {kKeys, "keys worker: the company's key file"}},
+        {kKeys, "the company's key file, for keys worker"}},
        kModel,
        often(kSample) | kKeys,
        field(&Config::from),

@@ -78,6 +78,18 @@ TEST(HelpText, NamesNoOptionThatTheVerbDoesNotTake) {
   }
 }
 
+TEST(HelpText, HasNoTextOfAnotherVerb) {
+  for (const VerbInfo& verb : verb_table()) {
+    const std::string text = help_text(verb, true);
+    for (const VerbInfo& other : verb_table()) {
+      const std::string name = config::name_of(other.verb);
+      EXPECT_TRUE(other.verb == verb.verb ||
+                  text.find(" " + name + ": ") == std::string::npos)
+          << config::name_of(verb.verb) << " says what " << name << " does";
+    }
+  }
+}
+
 TEST(HelpText, FitsIntoATerminal) {
   expect_narrow("help", help_overview());
   for (const VerbInfo& verb : verb_table()) {
