@@ -74,9 +74,10 @@ struct PlanSummary {
 struct RunSummary {
   std::string version;
   std::string verb;
-  /// "done", "planned", "stopped", "failed"; "cancelled": some images were,
-  /// and the others are there
+  /// "done", "planned", "stopped", "failed"; "cancelled": the job was, or some
+  /// of its images were, and the others are there
   std::string status = "done";
+  std::string cancelled_by;  ///< empty: nobody cancelled the whole job
   int exit_code = 0;
   std::string method;
   std::string cut;  ///< "chain" or "onion"; empty: the network is whole

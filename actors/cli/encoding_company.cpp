@@ -47,13 +47,13 @@ std::vector<EncoderShape> shapes_of(PromptEncoders encoders) {
 
 EncodingCompany::EncodingCompany(const config::Config& config,
                                  const JobRequest& request, StopFlag& stop,
-                                 std::function<void()> cancel)
+                                 std::function<void(const std::string&)> cancel)
     : config_(config),
       request_(request),
       stop_(stop),
       clients_({.version = version(),
                 .status = [this] { return status(); },
-                .stop = std::move(cancel),
+                .cancel = std::move(cancel),
                 .begin = request.samples.begin,
                 .end = request.samples.end}),
       begun_(SteadyClock().now()) {}

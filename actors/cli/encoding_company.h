@@ -20,10 +20,10 @@ namespace troupe::actors {
 /// Thread: one.
 class EncodingCompany {
  public:
-  /// Keeps references. `cancel` ends the job as SIGTERM does; any thread calls
-  /// it.
+  /// Keeps references. `cancel` as ClientServiceSpec::cancel.
   EncodingCompany(const config::Config& config, const JobRequest& request,
-                  StopFlag& stop, std::function<void()> cancel);
+                  StopFlag& stop,
+                  std::function<void(const std::string& by)> cancel);
   ~EncodingCompany();
   EncodingCompany(const EncodingCompany&) = delete;
   EncodingCompany& operator=(const EncodingCompany&) = delete;

@@ -28,7 +28,7 @@ std::shared_ptr<ModelGiver> model_giver(const JobRequest& request) {
 
 JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
                        const JobRunner& runner, const JobSpec& spec,
-                       std::function<void()> stop)
+                       std::function<void(const std::string& by)> cancel)
     : request_(request),
       runner_(runner),
       spec_(spec),
@@ -50,7 +50,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   clients_ = std::make_unique<ClientService>(
       ClientServiceSpec{.version = version(),
                         .status = [this] { return status(); },
-                        .stop = std::move(stop),
+                        .cancel = std::move(cancel),
                         .begin = request.samples.begin,
                         .end = request.samples.end,
                         .skip = spec.skip});

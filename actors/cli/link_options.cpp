@@ -1,5 +1,7 @@
 #include "actors/cli/link_options.h"
 
+#include <pwd.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <array>
@@ -84,6 +86,17 @@ std::string process_name() {
   std::array<char, 256> host{};
   (void)::gethostname(host.data(), host.size() - 1);
   return std::string(host.data()) + ":" + std::to_string(::getpid());
+}
+
+std::string user_name() {
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const uid_t user = ::geteuid();
+  return ::getpwuid_r(user, &entry, room.data(), room.size(), &found) == 0 &&
+                 found != nullptr
+             ? std::string(found->pw_name)
+             : std::to_string(user);
 }
 
 }  // namespace troupe::actors

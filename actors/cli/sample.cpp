@@ -151,9 +151,11 @@ void judge(const Invocation& invocation, const JobRequest& request,
   const std::optional<Errc> signal = invocation.signals->received();
   if (signal && done < wanted) {
     const std::string next = how_to_go_on(outputs);
+    const std::string by = invocation.signals->cancelled_by();
     throw Error(
         *signal, "sample",
-        fmt::format("stopped after {} of {} images{}", done, wanted,
+        fmt::format("{} after {} of {} images{}",
+                    by.empty() ? "stopped" : "cancelled by " + by, done, wanted,
                     not_written(left_out)),
         next.empty() ? "give --out to keep finished images next time" : next);
   }
@@ -226,7 +228,7 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .trajectory = !outputs.trajectory.empty(),
        .trace = !outputs.trace.empty(),
        .on_class_change = invocation.config.on_class_change},
-      [&invocation] { invocation.signals->terminate(); });
+      [&invocation](const std::string& by) { invocation.signals->cancel(by); });
   const ShownJob shown(metrics, [&company] { return company.status(); });
   run.result = company.run();
   company.describe(run.result, invocation.summary);
@@ -346,7 +348,9 @@ int run_sample(Invocation& invocation) {
   if (outputs.skipped.size() == request.samples.size()) {
     return nothing_to_do(invocation, request, outputs);
   }
-  const auto cancel = [&invocation] { invocation.signals->terminate(); };
+  const auto cancel = [&invocation](const std::string& by) {
+    invocation.signals->cancel(by);
+  };
   EncodingCompany encoding(config, request, stop, cancel);
   const JobRunner runner(request, stop, encoding.elsewhere());
   check_weights(outputs, to_hex(runner.weights_hash()));
