@@ -80,6 +80,9 @@ struct RunSummary {
   std::string cancelled_by;  ///< empty: nobody cancelled the whole job
   int exit_code = 0;
   std::string method;
+  /// Workers that make an image together; 0: as many as there are.
+  int workers_per_image = 1;
+  std::uint64_t useful_workers = 1;  ///< that the method is made for
   std::string cut;  ///< "chain" or "onion"; empty: the network is whole
   std::string sampler;
   int steps = 0;

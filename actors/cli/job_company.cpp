@@ -169,6 +169,12 @@ JobStatus JobCompany::status() const {
 
 void JobCompany::describe(const JobResult& result, RunSummary& summary) const {
   summary.nodes = nodes(result.processes, "done");
+  if (summary.nodes.size() > 1) {
+    summary.workers = 0;
+    for (const NodeStatus& node : summary.nodes) {
+      summary.workers += node.workers;
+    }
+  }
   summary.bytes_sent = summary.nodes.front().bytes_sent;
   summary.bytes_received = summary.nodes.front().bytes_received;
 }

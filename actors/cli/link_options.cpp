@@ -67,6 +67,11 @@ void check_listening(const config::Config& config) {
       Errc::invalid_argument, config.place_of("encode-on"),
       "nobody can come to a job that does not listen: got workers",
       "add --listen ADDR, or give here");
+  require(!config.wait_workers || !config.listen.empty(),
+          Errc::invalid_argument, config.place_of("wait-workers"),
+          "nobody can come to a job that does not listen: got " +
+              to_string(config.wait_workers.value_or(config::WaitWorkers{})),
+          "add --listen ADDR, or leave it out");
   (void)hub_options(config, kCoordinatorRole);
   if (!config.listen.empty()) {
     (void)checked_endpoint(config, config.listen, config.place_of("listen"));
