@@ -35,8 +35,10 @@ struct JobStatus {
 
 /// How does the job stand? The answer is a JobStatus.
 struct AskStatus {};
-/// The job shall end as at SIGTERM.
-struct AskStop {};
+/// The job is cancelled: it ends as at SIGTERM, and is not to be tried again.
+struct AskStop {
+  std::string user;  ///< who asks, as that process's host knows it
+};
 using ClientQuestion = std::variant<AskStatus, AskStop, CancelSample>;
 
 /// The request was carried out; `what` says how, for people.

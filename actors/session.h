@@ -8,6 +8,7 @@
 #include "actors/coordinator_events.h"
 #include "actors/encoding_record.h"
 #include "actors/job_record.h"
+#include "config/method_plan.h"
 
 // What two processes of a company say to each other beside the news of a job.
 //
@@ -25,8 +26,10 @@
 //                  ◀──────────── PeerAddress of each other one, as they come
 //                  ◀──────────── JobOver
 //
-// Where workers encode the prompts, another round comes before that:
+// Where the job waits for workers, or they encode its prompts, another round
+// comes before that:
 //
+//                  ◀──────────── StandBy
 //                  ◀──────────── EncodingOffer to one process, StandBy to
 //                  others
 //       TextEncoded ────────────▶ of each text, as soon as it is encoded
@@ -48,6 +51,8 @@ struct Applicant {
   /// coordinator puts the host that it sees in the place of "0.0.0.0", "*" and
   /// "[::]".
   std::vector<std::string> endpoints;
+  /// Workers of the process in a job that has work for all of its workers.
+  config::WorkerCount workers = {};
 };
 
 /// The tokens by which processes of a job recognise each other. Every process
@@ -134,7 +139,8 @@ struct EncodingOffer {
   EncodingRecord record;
 };
 
-/// Another process encodes the prompts: there will be an offer, or NextJob.
+/// The job has not begun, and another process encodes its prompts if they are
+/// encoded elsewhere: there will be an offer, or NextJob.
 struct StandBy {};
 
 /// What the encoder made of a text of the record.
@@ -159,7 +165,7 @@ struct EncodingRefused {
   Failure cause;
 };
 
-/// The prompts are encoded: a process that dials again is offered the job.
+/// The job begins: a process that dials again is offered it.
 struct NextJob {};
 
 }  // namespace troupe::actors

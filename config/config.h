@@ -107,6 +107,7 @@ struct Config {
   std::string secret_file;
   std::string model_root;
   std::string cache;
+  std::optional<WaitWorkers> wait_workers;  ///< unset: for nobody
   double wait_seconds = 4;
   bool stay = false;
   ClassChange on_class_change = ClassChange::begin_anew;

@@ -112,13 +112,20 @@ int num_places(const PlanInputs& inputs) {
                            : inputs.num_cores;
 }
 
+/// Places for workers of as many threads as the user wants.
+int num_free_places(const Config& config, const PlanInputs& inputs) {
+  const int places = num_places(inputs);
+  return uses_gpus(inputs)
+             ? places
+             : std::max(places / chosen(config.num_threads, 1), 1);
+}
+
 /// Workers that can share a sample: a sample stays on devices of one kind.
 std::uint64_t num_sharers(const Config& config, const PlanInputs& inputs) {
-  const int workers = chosen(config.num_workers, num_places(inputs));
-  return static_cast<std::uint64_t>(
-      uses_gpus(inputs)
-          ? num_gpu_workers(inputs, deal(workers, inputs.devices.size()))
-          : workers);
+  WorkerCount all =
+      inputs.only_others ? WorkerCount{} : own_workers(config, inputs);
+  all += inputs.others.value_or(WorkerCount{});
+  return static_cast<std::uint64_t>(all.gpu > 0 ? all.gpu : all.cpu);
 }
 
 MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
@@ -134,7 +141,8 @@ MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
   if (inputs.is_guided && sharers > inputs.num_samples) {
     return MethodKind::cfg;
   }
-  const bool has_use_for_batch = uses_gpus(inputs) || sharers > 1;
+  const bool has_use_for_batch =
+      uses_gpus(inputs) || sharers > 1 || inputs.others.has_value();
   return has_use_for_batch && inputs.num_samples > 1 ? MethodKind::batch
                                                      : MethodKind::sequential;
 }
@@ -225,16 +233,34 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
 
 }  // namespace
 
+WorkerCount own_workers(const Config& config, const PlanInputs& inputs) {
+  const int workers =
+      chosen(config.num_workers, num_free_places(config, inputs));
+  const int on_gpus =
+      num_gpu_workers(inputs, deal(workers, inputs.devices.size()));
+  return {workers - on_gpus, on_gpus};
+}
+
+std::optional<MethodKind> method_with_more_workers(const Config& config,
+                                                   const PlanInputs& inputs) {
+  if (!inputs.others) {
+    return std::nullopt;
+  }
+  constexpr int kMany = 1 << 30;
+  PlanInputs more = inputs;
+  more.others = WorkerCount{kMany, kMany};
+  more.only_others = true;
+  const MethodKind kind = choose_kind(config, more);
+  return kind == choose_kind(config, inputs) ? std::nullopt
+                                             : std::optional(kind);
+}
+
 Plan make_plan(const Config& config, const PlanInputs& inputs) {
   Plan plan;
   plan.method = method_options(config, inputs);
   const std::uint64_t useful = std::max<std::uint64_t>(
       plan.method.kind->useful_workers(plan.method, inputs.num_samples), 1);
-  int places = num_places(inputs);
-  if (!uses_gpus(inputs)) {
-    // Threads asked for by name leave fewer cores for workers.
-    places = std::max(places / chosen(config.num_threads, 1), 1);
-  }
+  const int places = num_free_places(config, inputs);
   plan.num_workers =
       chosen(config.num_workers,
              static_cast<int>(std::min<std::uint64_t>(useful, places)));

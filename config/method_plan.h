@@ -38,6 +38,18 @@ method_settings(const samplers::MethodOptions& options);
 /// Errors: Errc::invalid_argument with the methods that take the option.
 void check_method_options(const Config& config, samplers::MethodKind kind);
 
+/// Workers, by the kind of their devices.
+struct WorkerCount {
+  int cpu = 0;
+  int gpu = 0;
+
+  WorkerCount& operator+=(const WorkerCount& more) {
+    cpu += more.cpu;
+    gpu += more.gpu;
+    return *this;
+  }
+};
+
 /// What a job needs to know to be laid out.
 struct PlanInputs {
   std::uint64_t num_samples = 1;
@@ -52,6 +64,9 @@ struct PlanInputs {
   int num_cores = 1;
   /// Devices that workers are dealt out to, GPUs first.
   std::vector<DeviceKind> devices = {DeviceKind::cpu};
+  /// Workers of other processes that are there; unset: nobody can come.
+  std::optional<WorkerCount> others;
+  bool only_others = false;  ///< this process has none
 };
 
 /// How a job is laid out: method, workers and threads, all decided.
@@ -62,12 +77,23 @@ struct Plan {
   std::vector<int> device_workers = {1};  ///< of each device of the inputs
 };
 
+/// The workers of this process in a job that has work for all of them.
+[[nodiscard]] WorkerCount own_workers(const Config& config,
+                                      const PlanInputs& inputs);
+
+/// The method that "auto" takes in the place of make_plan's where enough other
+/// workers are there; nothing: more workers change nothing.
+[[nodiscard]] std::optional<samplers::MethodKind> method_with_more_workers(
+    const Config& config, const PlanInputs& inputs);
+
 /// Fills in what the user left open. Workers: what the method can use, at most
 /// one per core; threads: the cores shared out. Method "auto": cfg when a job
 /// with guidance has fewer samples than workers, so that both branches of a
 /// sample find one; else batch for several samples (whole samples, exact, no
 /// exchange); else sequential on all threads, since only approximate methods
-/// could use more workers.
+/// could use more workers. Workers of other processes count as this one's. A
+/// job that others may join is a batch even if one worker is there: the next
+/// one takes whole samples.
 ///
 /// On GPUs a worker has a GPU, not a core: one each unless the user asks for
 /// more, which are dealt out in turn; the CPU beside them is one more device,

@@ -20,6 +20,16 @@ std::span<const Option> machine_rows() {
        "let workers of other processes and machines into this job: "
        "tcp://HOST:PORT (port 0: any) or ipc:///PATH",
        kMachines, often(kSample), field(&Config::listen), "none"},
+      {"wait-workers", "", 0, "N|TIME",
+       "before the job begins, wait for N processes of troupe worker, for so "
+       "long (30s, 5m), or 4,30s: for 4, and 30 s at most. --method auto "
+       "counts those that are there then",
+       kMachines, kSample,
+       parsed(&Config::wait_workers,
+              [](Text place, Text text) {
+                return std::optional(parse_wait_workers(place, text));
+              }),
+       "none"},
       {"on-class-change", "", 0, "MODE",
        "when the last worker of an image's execution class has gone and "
        "another "

@@ -169,6 +169,38 @@ double parse_seconds(std::string_view place, std::string_view text, double min,
   return value * factor;
 }
 
+WaitWorkers parse_wait_workers(std::string_view place, std::string_view text) {
+  constexpr const char* kExpected =
+      "a number of processes, a time with its unit, or both: 4, 30s or 4,30s";
+  constexpr std::int64_t kMostProcesses = 100'000;
+  constexpr double kLongest = 1e7;
+  WaitWorkers wait;
+  for (const std::string& item : parse_list(place, text)) {
+    const bool is_time = item.find_first_of("smh") != std::string::npos;
+    if (is_time ? wait.seconds.has_value() : wait.processes > 0) {
+      fail(place, text, kExpected);
+    }
+    if (is_time) {
+      wait.seconds = parse_seconds(place, item, 0, kLongest);
+    } else {
+      wait.processes =
+          static_cast<int>(parse_integer(place, item, 1, kMostProcesses));
+    }
+  }
+  if (wait == WaitWorkers{}) {
+    fail(place, text, kExpected);
+  }
+  return wait;
+}
+
+std::string to_string(const WaitWorkers& wait) {
+  std::string text = wait.processes > 0 ? std::to_string(wait.processes) : "";
+  if (wait.seconds) {
+    text += (text.empty() ? "" : ",") + to_text(*wait.seconds) + "s";
+  }
+  return text;
+}
+
 bool is_no(std::string_view text) {
   return text == "false" || text == "no" || text == "off" || text == "0";
 }

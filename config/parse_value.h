@@ -38,6 +38,19 @@ template <typename T>
 [[nodiscard]] double parse_seconds(std::string_view place,
                                    std::string_view text, double min,
                                    double max);
+/// For whom a job waits before it begins.
+struct WaitWorkers {
+  int processes = 0;              ///< of troupe worker; 0: as many as come
+  std::optional<double> seconds;  ///< at most; unset: as long as it takes
+
+  friend bool operator==(const WaitWorkers&, const WaitWorkers&) = default;
+};
+/// "4": so many processes, "30s": so long, "4,30s": so many, and no longer than
+/// that. A time has its unit.
+[[nodiscard]] WaitWorkers parse_wait_workers(std::string_view place,
+                                             std::string_view text);
+[[nodiscard]] std::string to_string(const WaitWorkers& wait);
+
 /// true/false, yes/no, on/off, 1/0.
 [[nodiscard]] bool parse_bool(std::string_view place, std::string_view text);
 /// Whether parse_bool reads `text` as false.

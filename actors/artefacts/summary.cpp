@@ -111,6 +111,7 @@ ordered_json base_json(const RunSummary& s) {
               {"devices", devices_json(s)},
               {"nodes", nodes_json(s.nodes)},
               {"execution_class", s.execution_class}});
+  add_if_any(out, "cancelled_by", s.cancelled_by);
   add_if_any(out, "latents_xxh3", s.latents_xxh3);
   add_if_any(out, "bits", s.bits);
   add_if_any(out, "cut", s.cut);
@@ -192,7 +193,9 @@ std::string to_json(const RunSummary& summary) {
 std::string failure_json(RunSummary summary, const Error& error) {
   const bool stopped =
       error.code() == Errc::terminated || error.code() == Errc::interrupted;
-  summary.status = stopped ? "stopped" : "failed";
+  summary.status = error.code() == Errc::cancelled ? "cancelled"
+                   : stopped                       ? "stopped"
+                                                   : "failed";
   summary.exit_code = exit_code(error.code());
   ordered_json out =
       summary.verb == "sample" ? base_json(summary) : envelope(summary);

@@ -74,11 +74,15 @@ struct PlanSummary {
 struct RunSummary {
   std::string version;
   std::string verb;
-  /// "done", "planned", "stopped", "failed"; "cancelled": some images were,
-  /// and the others are there
+  /// "done", "planned", "stopped", "failed"; "cancelled": the job was, or some
+  /// of its images were, and the others are there
   std::string status = "done";
+  std::string cancelled_by;  ///< empty: nobody cancelled the whole job
   int exit_code = 0;
   std::string method;
+  /// Workers that make an image together; 0: as many as there are.
+  int workers_per_image = 1;
+  std::uint64_t useful_workers = 1;  ///< that the method is made for
   std::string cut;  ///< "chain" or "onion"; empty: the network is whole
   std::string sampler;
   int steps = 0;

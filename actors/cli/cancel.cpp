@@ -4,6 +4,7 @@
 #include <string>
 
 #include "actors/cli/dial_job.h"
+#include "actors/cli/link_options.h"
 #include "actors/cli/verbs.h"
 #include "actors/remote/client_service.h"
 #include "kernels/core/text.h"
@@ -19,9 +20,10 @@ constexpr auto kSamplePatience = std::chrono::seconds(60);
 int run_cancel(Invocation& invocation) {
   const config::Config& config = invocation.config;
   const std::unique_ptr<JobClient> job = dial_job(invocation, kOwnerRole);
-  const auto answer = config.cancels ? job->ask(CancelSample{*config.cancels},
-                                                kSamplePatience, {})
-                                     : job->ask(AskStop{}, kClientPatience, {});
+  const auto answer =
+      config.cancels
+          ? job->ask(CancelSample{*config.cancels}, kSamplePatience, {})
+          : job->ask(AskStop{user_name()}, kClientPatience, {});
   const auto* granted = answer ? std::get_if<Granted>(&*answer) : nullptr;
   const std::string says =
       granted != nullptr ? granted->what : "the job is over";

@@ -64,10 +64,10 @@ std::string decoder_text(const ModelSource& source) {
 }
 
 /// "stale, 2 parts, cut as an onion: 3.75 MiB a model call from part to part".
-std::string method_text(const samplers::MethodOptions& method,
-                        const PlanSummary& plan) {
+std::string method_text(const JobRequest& request, const PlanSummary& plan) {
+  const samplers::MethodOptions& method = request.plan.method;
   const int parts = samplers::num_network_parts(method);
-  return parts < 2 ? std::string(method.kind->name)
+  return parts < 2 ? describe_method(request)
                    : fmt::format(
                          "{}, {} parts, cut as {}: {} a model call from part "
                          "to part",
@@ -107,7 +107,7 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("sampler    {}, {} steps, guidance {}\n",
              config::solver_label(request.schedule.options()),
              request.schedule.num_steps(), request.guidance_scale);
-  fmt::print("method     {}\n", method_text(request.plan.method, plan));
+  fmt::print("method     {}\n", method_text(request, plan));
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());
   if (plan.encoder) {

@@ -1,7 +1,11 @@
 #include "actors/cli/encoding_company.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cmath>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,20 +47,114 @@ std::vector<EncoderShape> shapes_of(PromptEncoders encoders) {
   return shapes;
 }
 
+/// "1 worker process", "4 worker processes".
+std::string worker_processes(std::size_t count) {
+  return std::to_string(count) + " worker process" + (count == 1 ? "" : "es");
+}
+
+/// When so many seconds will have passed, by the clock on the wall.
+std::string time_in(double seconds) {
+  constexpr double kSoon = 12 * 3600;
+  const std::time_t then =
+      std::time(nullptr) + static_cast<std::time_t>(std::llround(seconds));
+  const std::tm local = fmt::localtime(then);
+  return seconds < kSoon ? fmt::format("{:%H:%M:%S}", local)
+                         : fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
+}
+
 }  // namespace
 
 EncodingCompany::EncodingCompany(const config::Config& config,
                                  const JobRequest& request, StopFlag& stop,
-                                 std::function<void()> cancel)
+                                 std::function<void(const std::string&)> cancel)
     : config_(config),
       request_(request),
       stop_(stop),
       clients_({.version = version(),
                 .status = [this] { return status(); },
-                .stop = std::move(cancel),
+                .cancel = std::move(cancel),
                 .begin = request.samples.begin,
                 .end = request.samples.end}),
-      begun_(SteadyClock().now()) {}
+      begun_(SteadyClock().now()) {
+  const auto& wait = config.wait_workers;
+  if (wait && wait->seconds) {
+    deadline_ = begun_ + std::chrono::duration_cast<Duration>(
+                             std::chrono::duration<double>(*wait->seconds));
+  }
+  if (wait || request.method_with_more_workers) {
+    listen(awaited());
+  }
+}
+
+/// Without any worker there is nothing to choose a method by.
+bool EncodingCompany::needs_one() const {
+  return request_.only_directs && request_.method_with_more_workers;
+}
+
+/// Whether the job waits for more where so many processes are here.
+bool EncodingCompany::waits_with(std::size_t here) const {
+  const auto& wait = config_.wait_workers;
+  const bool is_in_time = !deadline_ || SteadyClock().now() < *deadline_;
+  const bool lacks_some =
+      wait && (wait->processes == 0 ||
+               here < static_cast<std::size_t>(wait->processes));
+  return (lacks_some && is_in_time) || (needs_one() && here == 0);
+}
+
+/// What the job waits for, and until when.
+std::string EncodingCompany::awaited() const {
+  const auto& wait = config_.wait_workers;
+  if (!wait && !needs_one()) {
+    return "workers that come before the job begins count for --method auto";
+  }
+  const int processes = wait ? wait->processes : 1;
+  std::string text =
+      "waiting for " +
+      (processes > 0 ? worker_processes(static_cast<std::size_t>(processes))
+                     : std::string("worker processes"));
+  if (!deadline_) {
+    return text + ", however long that takes";
+  }
+  text += " until " + time_in(*wait->seconds);
+  return needs_one() ? text + ", and then for the first one" : text;
+}
+
+void EncodingCompany::listen(const std::string& why) {
+  listener_ = std::make_unique<EncodingListener>(
+      EncodingListenerSpec{.version = version(),
+                           .hub = hub_options(config_, kCoordinatorRole),
+                           .endpoint = config_.listen,
+                           .place = config_.place_of("listen"),
+                           .clients = &clients_});
+  listening_ = listener_.get();
+  tell(fmt::format("listening at {}: {}", listener_->endpoint(), why));
+}
+
+void EncodingCompany::tell(const std::string& what) const {
+  if (!config_.quiet) {
+    say(stderr, "troupe: " + what);
+  }
+}
+
+config::WorkerCount EncodingCompany::gather() {
+  if (!listener_) {
+    return {};
+  }
+  gathers_ = true;
+  std::size_t here = listener_->processes().size();
+  while (waits_with(here)) {
+    const bool has_deadline = deadline_ && SteadyClock().now() < *deadline_;
+    const std::size_t now = listener_->await_other_number(
+        here, has_deadline ? deadline_ : std::nullopt, stop_.token());
+    stop_.check("sample", "stopped while the job waited for workers");
+    if (now != here) {
+      here = now;
+      tell(fmt::format("{} here", worker_processes(here)));
+    }
+  }
+  gathers_ = false;
+  return listener_->workers();
+}
 
 EncodingCompany::~EncodingCompany() {
   listening_ = nullptr;
@@ -80,20 +178,13 @@ EncodedElsewhere EncodingCompany::encode(const EncodingRecord& record,
                       "at most {}",
                       record.texts.size(), kMostEncodingTexts),
           "split the prompts over several runs");
-  listener_ = std::make_unique<EncodingListener>(
-      EncodingListenerSpec{.version = version(),
-                           .hub = hub_options(config_, kCoordinatorRole),
-                           .endpoint = config_.listen,
-                           .place = config_.place_of("listen"),
-                           .record = record,
-                           .shapes = shapes_of(encoders),
-                           .clients = &clients_});
-  listening_ = listener_.get();
-  if (!config_.quiet) {
-    say(stderr, fmt::format("troupe: listening at {}: a worker that comes is "
-                            "to encode the prompts",
-                            listener_->endpoint()));
+  constexpr const char* kWhy = "a worker that comes is to encode the prompts";
+  if (listener_) {
+    tell(kWhy);
+  } else {
+    listen(kWhy);
   }
+  listener_->ask_for(record, shapes_of(encoders));
   // Meanwhile: a worker has the same configuration, and may have other weights.
   ExecContext ctx(num_usable_cores());
   const std::stop_callback action(stop_.token(),
@@ -122,7 +213,9 @@ void EncodingCompany::dismiss(config::Config& config) {
 JobStatus EncodingCompany::status() const {
   JobStatus status{
       .model = request_.source.name(),
-      .method = std::string(request_.plan.method.kind->name),
+      .method = request_.method_with_more_workers
+                    ? "auto"
+                    : std::string(request_.plan.method.kind->name),
       .images_total = request_.samples.size(),
       .elapsed_seconds =
           std::chrono::duration<double>(SteadyClock().now() - begun_).count(),
@@ -130,10 +223,12 @@ JobStatus EncodingCompany::status() const {
   status.nodes.push_back({.name = process_name(), .status = "here"});
   if (const EncodingListener* const listener = listening_) {
     for (const RemoteProcess& process : listener->processes()) {
-      status.nodes.push_back(
-          {.name = process.name, .process = process.process, .status = "here"});
+      status.nodes.push_back({.name = process.name,
+                              .process = process.process,
+                              .workers = process.num_workers,
+                              .status = "here"});
     }
-    status.waits_for_workers = listener->waits();
+    status.waits_for_workers = gathers_ || listener->waits();
   }
   return status;
 }

@@ -28,7 +28,7 @@ std::shared_ptr<ModelGiver> model_giver(const JobRequest& request) {
 
 JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
                        const JobRunner& runner, const JobSpec& spec,
-                       std::function<void()> stop)
+                       std::function<void(const std::string& by)> cancel)
     : request_(request),
       runner_(runner),
       spec_(spec),
@@ -50,7 +50,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   clients_ = std::make_unique<ClientService>(
       ClientServiceSpec{.version = version(),
                         .status = [this] { return status(); },
-                        .stop = std::move(stop),
+                        .cancel = std::move(cancel),
                         .begin = request.samples.begin,
                         .end = request.samples.end,
                         .skip = spec.skip});
@@ -169,6 +169,12 @@ JobStatus JobCompany::status() const {
 
 void JobCompany::describe(const JobResult& result, RunSummary& summary) const {
   summary.nodes = nodes(result.processes, "done");
+  if (summary.nodes.size() > 1) {
+    summary.workers = 0;
+    for (const NodeStatus& node : summary.nodes) {
+      summary.workers += node.workers;
+    }
+  }
   summary.bytes_sent = summary.nodes.front().bytes_sent;
   summary.bytes_received = summary.nodes.front().bytes_received;
 }

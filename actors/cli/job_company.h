@@ -21,12 +21,12 @@ namespace troupe::actors {
 /// clients too.
 class JobCompany {
  public:
-  /// Keeps references. Listens from now on, and says where on stderr. `stop`
-  /// ends the job as SIGTERM does; any thread calls it. Errors: those of
-  /// CompanyListener and of net::read_keys.
+  /// Keeps references. Listens from now on, and says where on stderr.
+  /// `cancel` as ClientServiceSpec::cancel. Errors: those of CompanyListener
+  /// and of net::read_keys.
   JobCompany(const config::Config& config, const JobRequest& request,
              const JobRunner& runner, const JobSpec& spec,
-             std::function<void()> stop);
+             std::function<void(const std::string& by)> cancel);
 
   /// Once. Errors: as run_job.
   [[nodiscard]] JobResult run();

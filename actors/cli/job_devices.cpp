@@ -211,6 +211,14 @@ std::vector<JobDevice> choose_devices(const config::Config& config,
   return devices;
 }
 
+std::vector<DeviceKind> kinds_of(const std::vector<JobDevice>& devices) {
+  std::vector<DeviceKind> kinds;
+  for (const JobDevice& one : devices) {
+    kinds.push_back(one.device.kind);
+  }
+  return kinds;
+}
+
 ProcessMeans means_of(const std::vector<JobDevice>& devices,
                       const MemoryInfo& memory) {
   ProcessMeans means{.memory_bytes = memory.physical_bytes,

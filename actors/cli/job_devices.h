@@ -77,6 +77,10 @@ struct Gpus {
     const config::Config& config, const config::Recipe* recipe,
     const kernels::CudaDevices& found, std::vector<std::string>& notes);
 
+/// The kind of each.
+[[nodiscard]] std::vector<DeviceKind> kinds_of(
+    const std::vector<JobDevice>& devices);
+
 /// The memory and devices that a process with these devices states when it
 /// joins.
 [[nodiscard]] ProcessMeans means_of(const std::vector<JobDevice>& devices,

@@ -86,25 +86,35 @@ CutPace cut_pace(const config::Config& config, const JobRequest& request,
   return pace;
 }
 
-void make_plan(const config::Config& config, JobRequest& request) {
-  std::vector<DeviceKind> kinds;
-  for (const JobDevice& device : request.devices) {
-    kinds.push_back(device.device.kind);
+/// Keeps references. `others`: workers of other processes that are there.
+config::PlanInputs plan_inputs(const config::Config& config,
+                               const JobRequest& request,
+                               const config::WorkerCount& others) {
+  config::PlanInputs inputs{
+      .num_samples = request.samples.size(),
+      .is_guided = request.guidance_scale > 1,
+      .num_blocks = request.source.num_blocks(),
+      .most_onion_parts = most_onion_parts(request.source.info(DType::f32)),
+      .cheaper_cut =
+          [&](const samplers::MethodOptions& method) {
+            return cheaper_cut(request.source.info(DType::f32), method,
+                               cut_pace(config, request, method));
+          },
+      .num_calls = request.schedule.num_model_calls(),
+      .num_cores = num_usable_cores(),
+      .devices = kinds_of(request.devices),
+      .only_others = request.only_directs};
+  if (!config.listen.empty()) {
+    inputs.others = others;
   }
-  request.plan = config::make_plan(
-      config,
-      {.num_samples = request.samples.size(),
-       .is_guided = request.guidance_scale > 1,
-       .num_blocks = request.source.num_blocks(),
-       .most_onion_parts = most_onion_parts(request.source.info(DType::f32)),
-       .cheaper_cut =
-           [&](const samplers::MethodOptions& method) {
-             return cheaper_cut(request.source.info(DType::f32), method,
-                                cut_pace(config, request, method));
-           },
-       .num_calls = request.schedule.num_model_calls(),
-       .num_cores = num_usable_cores(),
-       .devices = kinds});
+  return inputs;
+}
+
+void make_plan(const config::Config& config, JobRequest& request) {
+  const config::PlanInputs inputs = plan_inputs(config, request, {});
+  request.plan = config::make_plan(config, inputs);
+  request.method_with_more_workers =
+      config::method_with_more_workers(config, inputs);
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
     request.devices[d].workers = request.plan.device_workers[d];
   }
@@ -282,6 +292,29 @@ void choose_encoder(const config::Config& config, const Gpus& gpus,
 }
 
 }  // namespace
+
+void settle_method(const config::Config& config,
+                   const config::WorkerCount& others, JobRequest& request) {
+  if (!request.method_with_more_workers) {
+    return;
+  }
+  // The budgets are for values beside those of one sample: these may be more
+  // now.
+  const auto sample_bytes = [&request](DeviceKind kind) {
+    return sample_value_bytes(request, kind);
+  };
+  const std::uint64_t on_cpu = sample_bytes(DeviceKind::cpu);
+  const std::uint64_t on_gpu = sample_bytes(DeviceKind::cuda);
+  request.plan.method =
+      config::make_plan(config, plan_inputs(config, request, others)).method;
+  request.method_with_more_workers.reset();
+  request.value_budget += sample_bytes(DeviceKind::cpu) - on_cpu;
+  for (JobDevice& device : request.devices) {
+    if (device.is_gpu() && device.workers > 0) {
+      device.value_budget += sample_bytes(DeviceKind::cuda) - on_gpu;
+    }
+  }
+}
 
 void lay_out(const config::Config& config, const Gpus& gpus,
              JobRequest& request) {

@@ -16,6 +16,12 @@ namespace troupe::actors {
 void lay_out(const config::Config& config, const Gpus& gpus,
              JobRequest& request);
 
+/// Chooses the method for good where "auto" has left it open: `others` are
+/// there, and the job begins. Workers, rows and memory of this process stay as
+/// they are laid out, which fits every method that "auto" takes.
+void settle_method(const config::Config& config,
+                   const config::WorkerCount& others, JobRequest& request);
+
 /// What is free beside required_bytes is for values, and the room for one
 /// sample that is in them. Jobs with GPUs have no limit: their values lie
 /// there.

@@ -378,6 +378,14 @@ JobRequest make_request(const config::Config& said,
   return request;
 }
 
+std::string describe_method(const JobRequest& request) {
+  const auto& other = request.method_with_more_workers;
+  return std::string(request.plan.method.kind->name) +
+         (other ? ", or " + std::string((*other)->name) +
+                      " if enough workers are there when the job begins"
+                : "");
+}
+
 std::string describe_cpu_company(int workers, int threads) {
   return counted(workers, "worker") + " × " + counted(threads, "thread");
 }

@@ -39,6 +39,9 @@ struct JobRequest {
   /// for recipes of an older Troupe: it makes that draw, which is thrown away.
   samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
   bool only_directs = false;  ///< other processes compute, and this one nothing
+  /// What "auto" takes in the place of `plan.method` if enough workers of other
+  /// processes are there when the job begins; unset: the method is settled.
+  std::optional<samplers::MethodKind> method_with_more_workers;
   /// It reads blocks [cuts[i], cuts[i + 1]) of the network when it first uses
   /// them. Empty: all at once, before the job.
   std::vector<int> cuts;
@@ -102,6 +105,9 @@ struct JobRequest {
     const config::Config& config, const config::Recipe* recipe = nullptr,
     const Gpus& gpus = {},
     models::DenoiserTable table = models::denoiser_table());
+
+/// "batch, or cfg if enough workers are there when the job begins".
+[[nodiscard]] std::string describe_method(const JobRequest& request);
 
 /// "1 worker × 4 threads".
 [[nodiscard]] std::string describe_cpu_company(int workers, int threads);

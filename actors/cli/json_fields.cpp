@@ -13,8 +13,8 @@ constexpr JsonField kEvery[] = {
     {"version", "string", "version of Troupe"},
     {"verb", "string", "the verb that ran; empty if none was understood"},
     {"status", "string",
-     "done, planned (--dry-run), stopped, failed, or cancelled: some images "
-     "were, the others are done"},
+     "done, planned (--dry-run), stopped, failed, or cancelled: the job was "
+     "(exit code 9), or some images were and the others are done (7)"},
     {"exit_code", "integer",
      "exit code of the process: troupe help exit-codes"},
     {"error", "object", "why it failed or stopped; absent on success"},
@@ -27,6 +27,9 @@ constexpr JsonField kEvery[] = {
 };
 
 constexpr JsonField kSample[] = {
+    {"cancelled_by", "string",
+     "who cancelled the job: user, host and process, as they say themselves, "
+     "and the address that they called from; absent otherwise"},
     {"method", "string", "parallel method"},
     {"cut", "string", "chain or onion; absent where the network is whole"},
     {"sampler", "string", "sampler as --sampler names it"},

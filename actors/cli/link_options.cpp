@@ -1,5 +1,7 @@
 #include "actors/cli/link_options.h"
 
+#include <pwd.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <array>
@@ -65,6 +67,11 @@ void check_listening(const config::Config& config) {
       Errc::invalid_argument, config.place_of("encode-on"),
       "nobody can come to a job that does not listen: got workers",
       "add --listen ADDR, or give here");
+  require(!config.wait_workers || !config.listen.empty(),
+          Errc::invalid_argument, config.place_of("wait-workers"),
+          "nobody can come to a job that does not listen: got " +
+              to_string(config.wait_workers.value_or(config::WaitWorkers{})),
+          "add --listen ADDR, or leave it out");
   (void)hub_options(config, kCoordinatorRole);
   if (!config.listen.empty()) {
     (void)checked_endpoint(config, config.listen, config.place_of("listen"));
@@ -84,6 +91,17 @@ std::string process_name() {
   std::array<char, 256> host{};
   (void)::gethostname(host.data(), host.size() - 1);
   return std::string(host.data()) + ":" + std::to_string(::getpid());
+}
+
+std::string user_name() {
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const uid_t user = ::geteuid();
+  return ::getpwuid_r(user, &entry, room.data(), room.size(), &found) == 0 &&
+                 found != nullptr
+             ? std::string(found->pw_name)
+             : std::to_string(user);
 }
 
 }  // namespace troupe::actors

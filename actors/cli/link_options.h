@@ -37,5 +37,7 @@ void check_listening(const config::Config& config);
 
 /// "host:1234": this process, for people.
 [[nodiscard]] std::string process_name();
+/// "ann": whose process this is, for people; its number where it has no name.
+[[nodiscard]] std::string user_name();
 
 }  // namespace troupe::actors

@@ -12,6 +12,7 @@
 #include "config/option_table.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/system.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
 
@@ -103,6 +104,15 @@ bool lacks_model(const config::Config& own, const JobRecord& job) {
          (own.model_root.empty() || !is_plain(job.model.name) ||
           !std::filesystem::exists(std::filesystem::path(own.model_root) /
                                    job.model.name));
+}
+
+config::WorkerCount workers_of_member(const config::Config& own) {
+  std::vector<std::string> notes;
+  const Gpus gpus;
+  return config::own_workers(
+      own,
+      {.num_cores = num_usable_cores(),
+       .devices = kinds_of(choose_devices(own, nullptr, gpus.found, notes))});
 }
 
 JobRequest member_request(const config::Config& own, const JobRecord& job,

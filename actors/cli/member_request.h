@@ -16,6 +16,11 @@ namespace troupe::actors {
 [[nodiscard]] bool lacks_model(const config::Config& config,
                                const JobRecord& job);
 
+/// The workers that the process has for a job with work for all of them.
+/// Errors: those of choose_devices.
+[[nodiscard]] config::WorkerCount workers_of_member(
+    const config::Config& config);
+
 /// The folder of the model that another process names. Errors:
 /// Errc::invalid_argument where the process names none that it may lie in.
 [[nodiscard]] std::string folder_of(const config::Config& config,

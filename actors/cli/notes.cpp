@@ -332,9 +332,14 @@ void explain(const config::Config& config, const JobRequest& request,
   say(fmt::format(
       "guidance: {}, from {}", request.guidance_scale,
       config.guidance_scale ? config.place_of("guidance") : "the default"));
-  say(fmt::format("method: {} on {} ({} cores usable): {}",
-                  request.plan.method.kind->name, describe_company(request),
-                  num_usable_cores(), method_reason(config, request)));
+  const samplers::MethodOptions& method = request.plan.method;
+  const bool is_for_one =
+      request.plan.num_workers > 1 &&
+      method.kind->useful_workers(method, request.samples.size()) == 1;
+  say(fmt::format(
+      "method: {}{} {} ({} cores usable): {}", describe_method(request),
+      is_for_one ? ", each image on one of" : " on", describe_company(request),
+      num_usable_cores(), method_reason(config, request)));
   for (const JobDevice& device : request.devices) {
     say(fmt::format(
         "arithmetic: {}{} by {}", to_string(device.compute),

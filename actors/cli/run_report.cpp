@@ -61,14 +61,34 @@ std::string company_of(const RunSummary& summary, const std::string& here) {
   if (summary.nodes.size() < 2) {
     return here;
   }
-  int workers = 0;
-  int processes = 0;
-  for (const NodeStatus& node : summary.nodes) {
-    workers += node.workers;
-    processes += node.workers > 0 ? 1 : 0;
-  }
-  return fmt::format("{} of {} process{}", counted(workers, "worker"),
+  const auto processes = std::ranges::count_if(
+      summary.nodes, [](const NodeStatus& node) { return node.workers > 0; });
+  return fmt::format("{} of {} process{}", counted(summary.workers, "worker"),
                      processes, processes == 1 ? "" : "es");
+}
+
+/// "batch on 2 workers × 4 threads", "cfg on 2 of 5 workers of 3 processes".
+std::string method_and_workers(const RunSummary& summary,
+                               const std::string& here) {
+  const std::string company = company_of(summary, here);
+  const auto images = static_cast<std::uint64_t>(std::ranges::count_if(
+      summary.images,
+      [](const ImageSummary& image) { return image.status != "skipped"; }));
+  const auto workers = static_cast<std::uint64_t>(summary.workers);
+  const std::uint64_t at_once =
+      summary.workers_per_image == 0
+          ? workers
+          : images * static_cast<std::uint64_t>(summary.workers_per_image);
+  const std::string method =
+      summary.method + (summary.cut == "onion" ? " cut as an onion" : "");
+  if (at_once > 0 && at_once < workers) {
+    return fmt::format("{} on {} of {}", method, at_once, company);
+  }
+  // The method keeps one worker busy, and each worker has an image of its own.
+  if (summary.useful_workers == 1 && workers > 1) {
+    return fmt::format("{}, each image on one of {}", method, company);
+  }
+  return fmt::format("{} on {}", method, company);
 }
 
 }  // namespace
@@ -87,13 +107,12 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
     where = " → " + outputs.grid;
   }
   const std::string line = fmt::format(
-      "{} in {:.2f} s ({:.2f} images/s){}; {} {}, guidance {}, {} on {}, {}; "
+      "{} in {:.2f} s ({:.2f} images/s){}; {} {}, guidance {}, {}, {}; "
       "{} "
       "in {}; {}",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
       summary.sampler, counted(summary.steps, "step"), summary.guidance,
-      summary.method + (summary.cut == "onion" ? " cut as an onion" : ""),
-      company_of(summary, here), summary.dtype,
+      method_and_workers(summary, here), summary.dtype,
       counted(summary.nfe, "network call"), counted(summary.rounds, "round"),
       summary.latents_xxh3.empty()
           ? "no hash of all latents: " + why_no_hash(summary)

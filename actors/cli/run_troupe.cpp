@@ -110,6 +110,9 @@ int run(const std::vector<std::string>& arguments,
 
 int report(const Error& error, Invocation& invocation) {
   invocation.take_last_word();
+  if (invocation.signals != nullptr) {
+    invocation.summary.cancelled_by = invocation.signals->cancelled_by();
+  }
   say(stderr, one_line(error));
   if (invocation.config.json) {
     say(stdout, failure_json(invocation.summary, error));

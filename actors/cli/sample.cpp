@@ -31,12 +31,22 @@
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
 
+void fill_method(const JobRequest& request, RunSummary& summary) {
+  const samplers::MethodOptions& method = request.plan.method;
+  summary.method = method.kind->name;
+  summary.workers_per_image =
+      method.kind->spreads ? 0 : samplers::num_parts(method);
+  summary.useful_workers =
+      method.kind->useful_workers(method, request.samples.size());
+}
+
 void describe(const JobRequest& request, RunSummary& summary) {
-  summary.method = request.plan.method.kind->name;
+  fill_method(request, summary);
   summary.cut = config::cut_name(request.plan.method);
   summary.sampler = config::solver_label(request.schedule.options());
   summary.steps = request.schedule.num_steps();
@@ -151,9 +161,11 @@ void judge(const Invocation& invocation, const JobRequest& request,
   const std::optional<Errc> signal = invocation.signals->received();
   if (signal && done < wanted) {
     const std::string next = how_to_go_on(outputs);
+    const std::string by = invocation.signals->cancelled_by();
     throw Error(
         *signal, "sample",
-        fmt::format("stopped after {} of {} images{}", done, wanted,
+        fmt::format("{} after {} of {} images{}",
+                    by.empty() ? "stopped" : "cancelled by " + by, done, wanted,
                     not_written(left_out)),
         next.empty() ? "give --out to keep finished images next time" : next);
   }
@@ -226,7 +238,7 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .trajectory = !outputs.trajectory.empty(),
        .trace = !outputs.trace.empty(),
        .on_class_change = invocation.config.on_class_change},
-      [&invocation] { invocation.signals->terminate(); });
+      [&invocation](const std::string& by) { invocation.signals->cancel(by); });
   const ShownJob shown(metrics, [&company] { return company.status(); });
   run.result = company.run();
   company.describe(run.result, invocation.summary);
@@ -298,6 +310,24 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
   return 0;
 }
 
+/// The job begins: who comes from now on changes nothing in its method.
+void settle(Invocation& invocation, EncodingCompany& company,
+            JobRequest& request) {
+  const config::WorkerCount others = company.gather();
+  company.dismiss(invocation.config);
+  const bool was_open = request.method_with_more_workers.has_value();
+  settle_method(invocation.config, others, request);
+  fill_method(request, invocation.summary);
+  if ((was_open || invocation.config.wait_workers) &&
+      !invocation.config.quiet) {
+    say(stderr,
+        fmt::format("troupe: the job begins: {}, with {} in other processes",
+                    invocation.summary.method,
+                    counted(static_cast<std::uint64_t>(others.cpu + others.gpu),
+                            "worker")));
+  }
+}
+
 }  // namespace
 
 int run_sample(Invocation& invocation) {
@@ -331,6 +361,9 @@ int run_sample(Invocation& invocation) {
                         trajectory_rows(request));
   }
   find_earlier(config, request, outputs, stop);
+  if (config.dry_run && request.method_with_more_workers) {
+    request.notes.push_back("--method auto takes " + describe_method(request));
+  }
   summary.notes = request.notes;
   print_notes(request.notes);
   required.check_before_loading(request, outputs);
@@ -346,7 +379,9 @@ int run_sample(Invocation& invocation) {
   if (outputs.skipped.size() == request.samples.size()) {
     return nothing_to_do(invocation, request, outputs);
   }
-  const auto cancel = [&invocation] { invocation.signals->terminate(); };
+  const auto cancel = [&invocation](const std::string& by) {
+    invocation.signals->cancel(by);
+  };
   EncodingCompany encoding(config, request, stop, cancel);
   const JobRunner runner(request, stop, encoding.elsewhere());
   check_weights(outputs, to_hex(runner.weights_hash()));
@@ -356,7 +391,7 @@ int run_sample(Invocation& invocation) {
     warn_of_others(*recipe, request, runner);
   }
   ArtefactObserver artefacts(config, request, runner, required, outputs);
-  encoding.dismiss(invocation.config);
+  settle(invocation, encoding, request);
   const Run run = sample(invocation, request, runner, outputs, artefacts, stop,
                          metrics.get());
   summary.wall_seconds = run.wall_seconds;

@@ -42,8 +42,13 @@ constexpr int kWake = SIGURG;
 /// How long a process that is to end waits for its own last word.
 constexpr int kPatienceMs = 5000;
 
+/// In the place of a signal's number: troupe cancel has ended the job.
+constexpr int kCancelled = NSIG;
+
 Errc code_of(int signal) {
-  return signal == SIGINT ? Errc::interrupted : Errc::terminated;
+  return signal == SIGINT       ? Errc::interrupted
+         : signal == kCancelled ? Errc::cancelled
+                                : Errc::terminated;
 }
 
 }  // namespace
@@ -96,14 +101,25 @@ void SignalWatch::take_last_word() {
   word_is_ours_ = true;
 }
 
-void SignalWatch::terminate() {
-  is_to_end_ = true;
+void SignalWatch::cancel(const std::string& by) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_by_.empty()) {
+      cancelled_by_ = by;
+    }
+  }
+  is_cancelled_ = true;
   ::pthread_kill(thread_.native_handle(), kWake);
 }
 
 std::optional<Errc> SignalWatch::received() const noexcept {
   const int signal = signal_;
   return signal == 0 ? std::nullopt : std::optional(code_of(signal));
+}
+
+std::string SignalWatch::cancelled_by() const {
+  const std::lock_guard lock(mutex_);
+  return signal_ == kCancelled ? cancelled_by_ : std::string();
 }
 
 void SignalWatch::wait() {
@@ -114,8 +130,8 @@ void SignalWatch::wait() {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   while (!ended_) {
     int signal = ::sigtimedwait(&set, nullptr, &kPatience);
-    if ((signal <= 0 || signal == kWake) && is_to_end_.exchange(false)) {
-      signal = SIGTERM;
+    if ((signal <= 0 || signal == kWake) && is_cancelled_.exchange(false)) {
+      signal = kCancelled;
     }
     if (signal <= 0 || signal == kWake || ended_) {
       // After the end it is too late: the program's last word is out.
@@ -182,8 +198,10 @@ StopFlag::~StopFlag() { signals_.set_handler({}); }
 
 void StopFlag::check(std::string_view place, std::string_view message) const {
   if (is_set()) {
-    throw Error(signals_.received().value_or(Errc::interrupted), place,
-                message);
+    const std::string by = signals_.cancelled_by();
+    throw Error(
+        signals_.received().value_or(Errc::interrupted), place,
+        (by.empty() ? "" : "cancelled by " + by + ": ") + std::string(message));
   }
 }
 

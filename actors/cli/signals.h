@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -55,22 +56,25 @@ class SignalWatch {
   /// process is ending. May be called again. Thread: the program's.
   void take_last_word();
 
-  /// As if SIGTERM had come, also where the parent made us ignore that. Thread:
-  /// any.
-  void terminate();
+  /// As if a signal had come: `by` has cancelled the job. Thread: any.
+  void cancel(const std::string& by);
 
-  /// Errc::interrupted or Errc::terminated once a signal has come.
+  /// Errc::interrupted, Errc::terminated or Errc::cancelled once a signal has
+  /// come.
   [[nodiscard]] std::optional<Errc> received() const noexcept;
+  /// Who cancelled; empty unless `received` is Errc::cancelled. Thread: any.
+  [[nodiscard]] std::string cancelled_by() const;
 
  private:
   void wait();
   void end_process(Errc code, bool again);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::function<void()> handler_;
   LastWords last_words_;
+  std::string cancelled_by_;  ///< by whom first
   std::atomic<int> signal_{0};
-  std::atomic<bool> is_to_end_{false};  ///< terminate() was called
+  std::atomic<bool> is_cancelled_{false};
   std::atomic<bool> ended_{false};
   std::atomic<bool> word_is_taken_{false};
   bool word_is_ours_ = false;  ///< of the program's thread
@@ -97,7 +101,8 @@ class StopFlag {
   [[nodiscard]] bool is_set() const noexcept {
     return source_.stop_requested();
   }
-  /// Errors: Errc::interrupted or Errc::terminated once a signal has come.
+  /// Errors: Errc::interrupted, Errc::terminated or Errc::cancelled once a
+  /// signal has come. The last says by whom.
   void check(std::string_view place, std::string_view message) const;
 
  private:

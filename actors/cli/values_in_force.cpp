@@ -155,7 +155,11 @@ void remark(const Config& config, const JobRequest& request,
     }
   };
   const bool is_auto = !config.method.kind && config.method.preset.empty();
-  here("method", is_auto, std::string(request.plan.method.kind->name));
+  if (request.method_with_more_workers) {
+    decisions["method"].remark = describe_method(request);
+  } else {
+    here("method", is_auto, describe_method(request));
+  }
   const Shape picture = request.source.pixel_shape();
   here("size", !config.size,
        config::to_string(config::PictureSize{picture[picture.rank() - 1],

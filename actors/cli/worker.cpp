@@ -190,7 +190,14 @@ void encode_for(const Invocation& invocation, const EncodingRecord& record,
 /// there is no job.
 std::optional<Offer> await_job(const Invocation& invocation,
                                CompanyMember& member, StopFlag& stop) {
-  while (auto offered = member.wait_for_offer(stop.token())) {
+  bool is_told = false;
+  const auto on_stand_by = [&] {
+    if (!std::exchange(is_told, true)) {
+      tell(invocation, "the job at " + invocation.config.join +
+                           " has not begun: waiting for it");
+    }
+  };
+  while (auto offered = member.wait_for_offer(stop.token(), on_stand_by)) {
     if (auto* job = std::get_if<Offer>(&*offered)) {
       return std::move(*job);
     }
@@ -203,7 +210,8 @@ std::optional<Offer> await_job(const Invocation& invocation,
 /// One membership, from dialling to its end. Errors: Errc::unreachable; what is
 /// wrong with this process's own options. Who cannot do the job is refused.
 MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
-                    const Wishes& wishes, Duration deadline) {
+                    const Wishes& wishes, Duration deadline,
+                    const config::WorkerCount& workers) {
   const config::Config& config = invocation.config;
   const PeerPlace place(config);
   net::DialOptions dial = dial_options(config);
@@ -213,6 +221,7 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
                         .hub = hub_options(config, kWorkerRole),
                         .endpoint = config.join,
                         .place = config.place_of("join"),
+                        .workers = workers,
                         .dial = std::move(dial),
                         .peers = place.spec()});
   std::optional<Offer> offered;
@@ -263,11 +272,13 @@ int run_worker(Invocation& invocation) {
   check_peers(config);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   const Wishes wishes(invocation, stop);
+  const config::WorkerCount workers = workers_of_member(config);
   JobSearch search(invocation, stop);
   for (;;) {
     std::optional<MemberEnd> end;
     try {
-      end = work_once(invocation, stop, wishes, search.answer_within());
+      end =
+          work_once(invocation, stop, wishes, search.answer_within(), workers);
     } catch (const Error& error) {
       stop.check("worker", "stopped before it had work");
       if (error.code() != Errc::unreachable) {

@@ -6,6 +6,7 @@
 #include "actors/wire/client_codec.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -30,6 +31,15 @@ std::string words_for(std::uint64_t sample_index, SampleStatus status) {
 
 }  // namespace
 
+/// "ann at host:42, from 10.0.0.7". User and name come from the client, so any
+/// bytes may stand in them.
+std::string ClientService::label_of(const Client& client, const AskStop& ask) {
+  constexpr std::size_t kLongest = 128;
+  return printable(ask.user.empty() ? "somebody" : ask.user, kLongest) +
+         " at " + printable(client.name, kLongest) +
+         (client.address.empty() ? "" : ", from " + client.address);
+}
+
 ClientService::ClientService(ClientServiceSpec spec) : spec_(std::move(spec)) {
   std::ranges::sort(spec_.skip);
 }
@@ -51,7 +61,7 @@ bool ClientService::accept(net::Hub& hub, net::PeerId peer,
       require(clients_.size() < kMostClients, Errc::unsupported, "client",
               "too many clients look at the job: got " +
                   std::to_string(clients_.size()));
-      clients_[peer] = {&hub, may_cancel};
+      clients_[peer] = {&hub, may_cancel, client.name, greeting.address};
     }
     hub.accept(peer, wire::encode(Welcome{spec_.version}));
   } catch (const Error& error) {
@@ -128,17 +138,19 @@ void ClientService::take(net::PeerId peer, const ClientQuestion& question) {
     answer(peer, spec_.status());
     return;
   }
+  Client client;
   {
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(peer);
     require(found != clients_.end() && found->second.may_cancel,
             Errc::invalid_argument, "client", "it may look, and not cancel");
+    client = found->second;
   }
   if (const auto* sample = std::get_if<CancelSample>(&question)) {
     cancel(peer, sample->sample_index);
   } else {
-    spec_.stop();
-    answer(peer, Granted{"the job was told to stop; finished images stay"});
+    spec_.cancel(label_of(client, std::get<AskStop>(question)));
+    answer(peer, Granted{"the job is cancelled; finished images stay"});
   }
 }
 

@@ -27,8 +27,9 @@ struct ClientServiceSpec {
   std::string version;  ///< of Troupe: another is refused
   /// Of the job, now. Any thread.
   std::function<JobStatus()> status;
-  /// Ends the job as SIGTERM does. Must not wait. Any thread.
-  std::function<void()> stop;
+  /// Cancels the job. `by`: who asked for it, as the client says, and the host
+  /// that it dialled from. Must not wait. Any thread.
+  std::function<void(const std::string& by)> cancel;
   /// Global indices that the job makes: [begin, end) without `skip`.
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -64,8 +65,12 @@ class ClientService final : public Observer {
   struct Client {
     net::Hub* hub = nullptr;
     bool may_cancel = false;
+    std::string name;     ///< for people: host and process, as it says
+    std::string address;  ///< of its host; empty: this one
   };
 
+  [[nodiscard]] static std::string label_of(const Client& client,
+                                            const AskStop& ask);
   void answer(net::PeerId peer, const ClientAnswer& answer);
   void take(net::PeerId peer, const ClientQuestion& question);
   void cancel(net::PeerId peer, std::uint64_t sample_index);

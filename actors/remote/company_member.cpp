@@ -59,7 +59,8 @@ CompanyMember::CompanyMember(MemberSpec spec)
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
   net::DialOptions dial = spec_.dial;
-  dial.record = wire::encode(Applicant{spec_.version, spec_.name, listen()});
+  dial.record = wire::encode(
+      Applicant{spec_.version, spec_.name, listen(), spec_.workers});
   const std::lock_guard lock(mutex_);
   peer_ = dial_at(*hub_, spec_.endpoint, std::move(dial), spec_.place);
   outbox_ = std::make_shared<Outbox>(*hub_, peer_);
@@ -92,7 +93,8 @@ CompanyMember::~CompanyMember() {
   // The giver ends before the hub over which it gives.
 }
 
-std::optional<Offered> CompanyMember::wait_for_offer(std::stop_token stop) {
+std::optional<Offered> CompanyMember::wait_for_offer(
+    std::stop_token stop, const std::function<void()>& on_stand_by) {
   const std::stop_callback wake(stop, [this] {
     const std::lock_guard lock(mutex_);
     news_.notify_all();
@@ -105,6 +107,11 @@ std::optional<Offered> CompanyMember::wait_for_offer(std::stop_token stop) {
                                    [&] { return stands_by_ || is_settled(); });
   if (!came) {
     throw to_error(does_not("offered no job", spec_));
+  }
+  if (!is_settled() && on_stand_by) {
+    lock.unlock();
+    on_stand_by();
+    lock.lock();
   }
   news_.wait(lock, is_settled);
   if (end_ && (end_->kind == MemberEnd::Kind::over ||

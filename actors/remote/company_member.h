@@ -47,8 +47,9 @@ struct MemberSpec {
   std::string version;  ///< of Troupe
   std::string name;     ///< for people: host and process
   net::HubOptions hub;
-  std::string endpoint;          ///< of the coordinator's process
-  std::string place = "--join";  ///< where that was given, for errors
+  std::string endpoint;              ///< of the coordinator's process
+  std::string place = "--join";      ///< where that was given, for errors
+  config::WorkerCount workers = {};  ///< as Applicant::workers
   net::DialOptions dial;
   /// None: it neither listens nor dials, and the coordinator's process relays.
   std::optional<PeerSpec> peers = {};
@@ -104,11 +105,13 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   CompanyMember& operator=(const CompanyMember&) = delete;
 
   /// Waits for the job, or for its prompts, which come before it: `answer`
-  /// them, and wait again. Nothing: there is none, see `end`. Errors:
+  /// them, and wait again. Nothing: there is none, see `end`. `on_stand_by` is
+  /// called where the job has not begun. Errors:
   /// Errc::unreachable at the endpoint, also if nothing came within
   /// MemberSpec::patience; Errc::invalid_argument where it refuses,
   /// Errc::interrupted after a stop.
-  [[nodiscard]] std::optional<Offered> wait_for_offer(std::stop_token stop);
+  [[nodiscard]] std::optional<Offered> wait_for_offer(
+      std::stop_token stop, const std::function<void()>& on_stand_by = {});
   /// Whether the first process has asked it to wait for an offer, or to encode.
   [[nodiscard]] bool stands_by() const;
   /// How the membership ended, once it has.

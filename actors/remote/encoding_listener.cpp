@@ -27,7 +27,6 @@ constexpr Duration kBetweenGlances = std::chrono::seconds(1);
 
 EncodingListener::EncodingListener(EncodingListenerSpec spec)
     : spec_(std::move(spec)) {
-  check(spec_.record);
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
   endpoint_ = listen_at(*hub_, spec_.endpoint, spec_.place);
@@ -44,6 +43,44 @@ EncodingListener::~EncodingListener() {
     tell(process, JobOver{});
   }
   news_.wait_for(lock, kTimeToLeave, [this] { return processes_.empty(); });
+}
+
+std::size_t EncodingListener::num_here() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      processes_, [](const auto& entry) { return entry.second.is_up; }));
+}
+
+std::size_t EncodingListener::await_other_number(
+    std::size_t known, std::optional<TimePoint> deadline,
+    std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  const auto is_other = [&] { return num_here() != known; };
+  if (deadline) {
+    news_.wait_until(lock, stop, *deadline, is_other);
+  } else {
+    news_.wait(lock, stop, is_other);
+  }
+  return num_here();
+}
+
+config::WorkerCount EncodingListener::workers() const {
+  const std::lock_guard lock(mutex_);
+  config::WorkerCount all;
+  for (const auto& [peer, process] : processes_) {
+    if (process.is_up) {
+      all += process.workers;
+    }
+  }
+  return all;
+}
+
+void EncodingListener::ask_for(EncodingRecord record,
+                               std::vector<EncoderShape> shapes) {
+  check(record);
+  const std::lock_guard lock(mutex_);
+  record_ = std::move(record);
+  shapes_ = std::move(shapes);
+  ask_next();
 }
 
 EncodedElsewhere EncodingListener::wait(std::stop_token stop) {
@@ -102,7 +139,7 @@ std::vector<RemoteProcess> EncodingListener::processes() const {
 
 bool EncodingListener::waits() const {
   const std::lock_guard lock(mutex_);
-  return !asked_;
+  return record_ && !asked_;
 }
 
 // ---- who is asked
@@ -119,12 +156,12 @@ void EncodingListener::ask_next() {
   for (const auto& [peer, process] : processes_) {  // as they came
     if (process.is_up && !process.has_declined) {
       asked_ = peer;
-      answer_.emplace(spec_.record, spec_.shapes);
+      answer_.emplace(*record_, shapes_);
       asked_at_ = SteadyClock().now();
       heard_at_ = asked_at_;
       log_message(LogLevel::info,
                   label_of(process.known) + " is asked to encode the prompts");
-      tell(process, EncodingOffer{spec_.record});
+      tell(process, EncodingOffer{*record_});
       return;
     }
   }
@@ -199,7 +236,11 @@ void EncodingListener::on_greeting(net::PeerId peer,
       if (!is_over_) {
         welcome = {own, ++num_known_, false, new_tokens()};
         Process& process = processes_[peer];
-        process.known = {.process = welcome.process, .name = applicant.name};
+        process.known = {
+            .process = welcome.process,
+            .name = applicant.name,
+            .num_workers = applicant.workers.cpu + applicant.workers.gpu};
+        process.workers = applicant.workers;
         process.outbox = std::make_shared<Outbox>(*hub_, peer);
       }
     }
@@ -223,11 +264,12 @@ void EncodingListener::on_up(net::PeerId peer,
     tell(process, JobOver{});
   } else if (is_dismissed_) {
     tell(process, NextJob{});
-  } else if (!asked_) {
+  } else if (record_ && !asked_) {
     ask_next();
   } else {
     tell(process, StandBy{});
   }
+  news_.notify_all();
 }
 
 void EncodingListener::on_record(net::PeerId peer,

@@ -27,8 +27,6 @@ struct EncodingListenerSpec {
   net::HubOptions hub;
   std::string endpoint;
   std::string place = "--listen";  ///< where that was given, for errors
-  EncodingRecord record;
-  std::vector<EncoderShape> shapes;  ///< of its encoders
   /// Answers clients; it outlives this one. Null: they are strangers.
   ClientService* clients = nullptr;
   /// A process of which no text comes for so long is asked no more: the first
@@ -39,14 +37,15 @@ struct EncodingListenerSpec {
       make_hub = {};
 };
 
-/// Lets workers of this and other hosts encode the prompts of a job, before its
-/// CompanyListener stands at the same address. It listens from the beginning.
-/// One process at a time is asked, in the order in which they come; the others
-/// stand by. Who cannot encode, or is lost, is named in the log, and the next
-/// one is asked. Thread: any.
+/// The processes of this and other hosts that come to a job before it begins,
+/// and so before its CompanyListener stands at the same address. It listens
+/// from the beginning. All stand by, until one is to encode the job's prompts.
+/// One process at a time is asked, in the order in which they come. Who cannot
+/// encode, or is lost, is named in the log, and the next one is asked. Thread:
+/// any.
 class EncodingListener final : private net::LinkHandler {
  public:
-  /// Errors: those of listen_at; Errc::corrupt_file as `check`.
+  /// Errors: those of listen_at.
   explicit EncodingListener(EncodingListenerSpec spec);
   /// Says that the job is over, unless `dismiss` was called, and waits until
   /// all have left, for a while.
@@ -58,6 +57,17 @@ class EncodingListener final : private net::LinkHandler {
   [[nodiscard]] const std::string& endpoint() const noexcept {
     return endpoint_;
   }
+  /// Waits until the number of processes here is another than `known`, until
+  /// the deadline (unset: there is none), or until a stop. The number.
+  [[nodiscard]] std::size_t await_other_number(
+      std::size_t known, std::optional<TimePoint> deadline,
+      std::stop_token stop);
+  /// The workers that the processes here have.
+  [[nodiscard]] config::WorkerCount workers() const;
+
+  /// From now on one of the processes is to encode these prompts. `shapes`: of
+  /// the encoders. Once. Errors: Errc::corrupt_file as `check`.
+  void ask_for(EncodingRecord record, std::vector<EncoderShape> shapes);
   /// Waits until a process has encoded all. Errors: Errc::interrupted.
   [[nodiscard]] EncodedElsewhere wait(std::stop_token stop);
   /// What came last is not used: the next process is asked. `wait` again.
@@ -74,6 +84,7 @@ class EncodingListener final : private net::LinkHandler {
  private:
   struct Process {
     RemoteProcess known;
+    config::WorkerCount workers;
     std::shared_ptr<Outbox> outbox;
     Assembler assembler;  ///< of the hub's thread
     bool is_up = false;
@@ -93,6 +104,7 @@ class EncodingListener final : private net::LinkHandler {
   // With the lock:
   void hear(net::PeerId peer, Process& process, wire::News news);
   void ask_next();
+  [[nodiscard]] std::size_t num_here() const;
   void give_up(const RemoteProcess& asked, const std::string& why);
   void tell(const Process& process, const wire::News& news) const;
   void remove(net::PeerId peer, const std::string& why);
@@ -103,6 +115,8 @@ class EncodingListener final : private net::LinkHandler {
   std::condition_variable_any news_;
   Processes processes_;
   int num_known_ = 0;
+  std::optional<EncodingRecord> record_;  ///< that is to be encoded
+  std::vector<EncoderShape> shapes_;      ///< of its encoders
   /// Who encodes, or has encoded.
   std::optional<net::PeerId> asked_;
   std::optional<EncodingAnswer> answer_;  ///< of who encodes now

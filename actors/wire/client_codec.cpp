@@ -113,8 +113,8 @@ JobStatus read(const proto::JobStatus& from) {
 void put(const AskStatus& /*ask*/, proto::ClientQuestion& to) {
   to.mutable_status();
 }
-void put(const AskStop& /*ask*/, proto::ClientQuestion& to) {
-  to.mutable_stop();
+void put(const AskStop& ask, proto::ClientQuestion& to) {
+  to.mutable_stop()->set_user(short_text(ask.user));
 }
 void put(const CancelSample& cancel, proto::ClientQuestion& to) {
   to.mutable_cancel()->set_sample_index(cancel.sample_index);
@@ -156,7 +156,7 @@ ClientQuestion decode_question(std::span<const std::byte> bytes) {
     case proto::ClientQuestion::kStatus:
       return AskStatus{};
     case proto::ClientQuestion::kStop:
-      return AskStop{};
+      return AskStop{message.stop().user()};
     case proto::ClientQuestion::kCancel:
       return CancelSample{message.cancel().sample_index()};
     case proto::ClientQuestion::QUESTION_NOT_SET:

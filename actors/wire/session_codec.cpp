@@ -1,5 +1,6 @@
 #include "actors/wire/session_codec.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/wire/job_codec.h"
@@ -11,6 +12,7 @@ namespace {
 /// The most bytes of a greeting's record.
 constexpr std::size_t kMostGreeting = std::size_t{64} << 10U;
 constexpr int kMostEndpoints = 64;
+constexpr int kMostWorkersOfOne = 1 << 16;
 
 template <typename Field>
 std::vector<std::string> texts_of(const Field& from) {
@@ -176,12 +178,20 @@ std::string encode(const Applicant& applicant) {
   for (const std::string& endpoint : applicant.endpoints) {
     message.add_endpoints(endpoint);
   }
+  message.set_cpu_workers(applicant.workers.cpu);
+  message.set_gpu_workers(applicant.workers.gpu);
   return bytes_of(message, kMostGreeting);
 }
 
 Applicant decode_applicant(std::span<const std::byte> bytes) {
   const auto message = parsed<proto::Applicant>(bytes);
-  return {message.version(), message.name(), texts_of(message.endpoints())};
+  const config::WorkerCount workers{natural(message.cpu_workers()),
+                                    natural(message.gpu_workers())};
+  if (std::max(workers.cpu, workers.gpu) > kMostWorkersOfOne) {
+    refuse("a process with more workers than a machine has");
+  }
+  return {message.version(), message.name(), texts_of(message.endpoints()),
+          workers};
 }
 
 std::string encode(const Welcome& welcome) {

@@ -51,6 +51,9 @@ constexpr std::array kEntries = {
     // The next try on this machine would find the same.
     Entry{Errc::another_class, 8, false, "another_class",
           "another execution class: bytes cannot be compared"},
+    // Who cancels a job does not want the next try.
+    Entry{Errc::cancelled, 9, false, "cancelled",
+          "troupe cancel ended the job"},
     Entry{Errc::interrupted, 130, true, "interrupted", "stopped by Ctrl-C"},
     Entry{Errc::terminated, 75, true, "terminated",
           "stopped by SIGTERM, SIGUSR1 or the terminal's end"},
@@ -82,6 +85,9 @@ constexpr std::array kExitCodes = {
     ExitCode{8, "another execution class: bytes cannot be compared",
              "run it where the image was made: same processor family, build "
              "and dtype"},
+    ExitCode{9, "the job was cancelled by troupe cancel",
+             "finished images are kept; the same command with --exists skip "
+             "makes the rest"},
     ExitCode{75, "stopped by SIGTERM, SIGUSR1 or the terminal's end",
              "the same command with --exists skip goes on"},
     ExitCode{130, "stopped by Ctrl-C (SIGINT)",

@@ -29,6 +29,7 @@ enum class Errc : std::uint8_t {
   no_space,          ///< a disk or a quota is full
   another_class,     ///< another execution class: bytes cannot be compared
   device_full,       ///< a GPU has too little memory
+  cancelled,         ///< `troupe cancel` ended the job
 };
 
 /// One sentence, without a full stop.
@@ -39,7 +40,7 @@ enum class Errc : std::uint8_t {
 
 /// Exit code of the process: 1 bug, 2 bad input, 3 job failed, 4 unreachable,
 /// 5 mismatch, 6 corrupt file, 7 some items failed, 8 another execution class,
-/// 75 SIGTERM, 130 Ctrl-C.
+/// 9 cancelled, 75 SIGTERM, 130 Ctrl-C.
 [[nodiscard]] int exit_code(Errc code) noexcept;
 
 /// The one exception type. what() is "[place] what is wrong: got X, expected

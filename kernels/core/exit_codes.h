@@ -23,7 +23,7 @@ struct ExitCode {
 
 /// 0 done, 1 bug, 2 bad input, 3 job failed, 4 unreachable, 5 mismatch,
 /// 6 corrupt file, 7 some items failed or were cancelled, 8 another execution
-/// class, 75 SIGTERM, 130 Ctrl-C.
+/// class, 9 the job was cancelled, 75 SIGTERM, 130 Ctrl-C.
 [[nodiscard]] std::span<const ExitCode> exit_codes() noexcept;
 
 /// The code for `reason`, the errno of a file operation: Errc::no_space for a

@@ -160,6 +160,19 @@ def test_signal(alone):
     expect("goes back to the queue" in job.said(), "signal: the script does not say so")
 
 
+def test_cancel(_):
+    job = Job("cancel", "--nodes=2", samples=4000)
+    job.wait_for_pictures(2)
+    port = 20000 + int(job.id) % 12000
+    output_of(TROUPE, "cancel", f"tcp://{job.nodes()[0]}:{port}", "--secret-file",
+              f".troupe-{job.id}.key")
+    wait_until(job.is_over, "the end of cancel")
+    task, = job.fields()
+    expect((task["JobState"], task["ExitCode"], task["Requeue"], task["Restarts"]) ==
+           ("FAILED", "9:0", "0", "0"), f"cancel: got {task}")
+    expect("cancelled by " in job.said(), "cancel: it does not say by whom")
+
+
 def test_time_limit(_):
     """Slurm looks at the clock every half minute, and sends the signal early."""
     samples = 60
@@ -201,7 +214,7 @@ def test_first_node_down(alone):
 
 
 TESTS = (test_company, test_array, test_array_from_1, test_requeue, test_signal,
-         test_node_down, test_first_node_down)
+         test_cancel, test_node_down, test_first_node_down)
 
 
 def main():

@@ -29,7 +29,11 @@ class ClientsOfAJob : public OnASwitchboard {
                         status.images_total = 12;
                         return status;
                       },
-                  .stop = [this] { ++stops_; },
+                  .cancel =
+                      [this](const std::string& by) {
+                        ++cancels_;
+                        cancelled_by_ = by;
+                      },
                   .begin = 10,
                   .end = 20,
                   .skip = {15, 11}}),
@@ -71,7 +75,8 @@ class ClientsOfAJob : public OnASwitchboard {
     clients_.on_sample(outcome);
   }
 
-  std::atomic<int> stops_ = 0;
+  std::atomic<int> cancels_ = 0;
+  std::string cancelled_by_;  ///< read once the client has its answer
   ClientService clients_;
   std::unique_ptr<CompanyListener> listener_;
 };
@@ -88,10 +93,15 @@ TEST_F(ClientsOfAJob, SeeHowItStandsAgainAndAgain) {
 TEST_F(ClientsOfAJob, LookAndDoNotCancelUnlessTheyOwnIt) {
   const auto looker = client(kClientRole);
   EXPECT_FALSE(looker->ask(AskStop{}, seconds(20), {})) << "sent away";
-  EXPECT_EQ(stops_, 0);
+  EXPECT_EQ(cancels_, 0);
   const auto owner = client(kOwnerRole);
-  (void)ask(*owner, AskStop{});
-  EXPECT_EQ(stops_, 1);
+  (void)ask(*owner, AskStop{"ann"});
+  EXPECT_EQ(cancels_, 1);
+  EXPECT_EQ(cancelled_by_, "ann at test");
+  // What a client says of itself is shown in a line.
+  (void)ask(*owner, AskStop{"\x1b[2J" + std::string(2000, 'x') + "\n"});
+  EXPECT_EQ(cancelled_by_.find_first_of("\x1b\n"), std::string::npos);
+  EXPECT_LT(cancelled_by_.size(), 200U);
 }
 
 TEST_F(ClientsOfAJob, HearWhatBecameOfASampleTheyCancel) {

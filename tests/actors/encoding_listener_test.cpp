@@ -125,15 +125,17 @@ class AnEncodingListener : public OnASwitchboard {
     return std::async(std::launch::async,
                       [this] { return listener_->wait({}); });
   }
-  void open(Duration silence = std::chrono::minutes(1)) {
+  void listen(Duration silence = std::chrono::minutes(1)) {
     listener_ = std::make_unique<EncodingListener>(
         EncodingListenerSpec{.version = "test",
                              .hub = {.role = "coordinator"},
                              .endpoint = "inproc://job",
-                             .record = some_encoding(),
-                             .shapes = kShapes,
                              .silence = silence,
                              .make_hub = hub_maker()});
+  }
+  void open(Duration silence = std::chrono::minutes(1)) {
+    listen(silence);
+    listener_->ask_for(some_encoding(), kShapes);
   }
 
   std::unique_ptr<EncodingListener> listener_;
@@ -223,6 +225,30 @@ TEST_F(AnEncodingListener, LeavesWhoWasNotAsked) {
   second->answer(some_end());
   EXPECT_THROW((void)second->wait_for_offer({}), Error);
   EXPECT_FALSE(listener_->waits());
+}
+
+TEST_F(AnEncodingListener, CountsWhoIsHereUntilThereIsSomethingToEncode) {
+  listen();
+  EXPECT_EQ(listener_->await_other_number(0, SteadyClock().now(), {}), 0U);
+  auto first = member("test", {2, 1});
+  EXPECT_EQ(listener_->await_other_number(0, {}, {}), 1U);
+  const auto second = member("test", {3, 0});
+  EXPECT_EQ(listener_->await_other_number(1, {}, {}), 2U);
+  EXPECT_EQ(listener_->workers().cpu, 5);
+  EXPECT_EQ(listener_->workers().gpu, 1);
+  await([&] { return second->stands_by(); });
+  EXPECT_FALSE(listener_->waits());
+  first.reset();
+  EXPECT_EQ(listener_->await_other_number(2, {}, {}), 1U);
+  EXPECT_EQ(listener_->workers().cpu, 3);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(listener_->await_other_number(1, {}, stop.get_token()), 1U);
+  auto result = waiting();
+  listener_->ask_for(some_encoding(), kShapes);
+  (void)asked(*second);
+  encode(*second);
+  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
 }
 
 TEST_F(AnEncodingListener, RefusesAnotherVersion) {

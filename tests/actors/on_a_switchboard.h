@@ -22,12 +22,15 @@ class OnASwitchboard : public testing::Test {
       return board_->make_hub(std::move(options), handler);
     };
   }
-  std::unique_ptr<CompanyMember> member(const std::string& version = "test") {
+  std::unique_ptr<CompanyMember> member(
+      const std::string& version = "test",
+      const config::WorkerCount& workers = {}) {
     return std::make_unique<CompanyMember>(
         MemberSpec{.version = version,
                    .name = "test",
                    .hub = {.role = "worker"},
                    .endpoint = "inproc://job",
+                   .workers = workers,
                    .make_hub = hub_maker()});
   }
 

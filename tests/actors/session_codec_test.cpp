@@ -20,12 +20,15 @@ namespace {
 using wire::News;
 
 TEST(SessionCodec, BringsGreetingsBack) {
-  const Applicant applicant{"0.9 abc", "host:12", {"tcp://a:1", "ipc:///b"}};
+  const Applicant applicant{
+      "0.9 abc", "host:12", {"tcp://a:1", "ipc:///b"}, {8, 2}};
   const Applicant came =
       wire::decode_applicant(bytes_of(wire::encode(applicant)));
   EXPECT_EQ(came.version, applicant.version);
   EXPECT_EQ(came.name, applicant.name);
   EXPECT_EQ(came.endpoints, applicant.endpoints);
+  EXPECT_EQ(came.workers.cpu, 8);
+  EXPECT_EQ(came.workers.gpu, 2);
   const Welcome welcome = wire::decode_welcome(
       bytes_of(wire::encode(Welcome{"0.9", 7, true, {"request", "answer"}})));
   EXPECT_EQ(welcome.version, "0.9");
@@ -44,6 +47,16 @@ TEST(SessionCodec, RefusesAGreetingWithMoreEndpointsThanAnybodyHas) {
   applicant.endpoints.resize(65);
   EXPECT_THROW((void)wire::decode_applicant(bytes_of(wire::encode(applicant))),
                Error);
+}
+
+/// Their sum decides a method.
+TEST(SessionCodec, RefusesAGreetingWithMoreWorkersThanAnybodyHas) {
+  for (const config::WorkerCount workers :
+       {config::WorkerCount{1 << 20, 0}, {0, 1 << 20}, {-1, 0}, {0, -1}}) {
+    const Applicant applicant{.version = "0.9", .workers = workers};
+    EXPECT_THROW(
+        (void)wire::decode_applicant(bytes_of(wire::encode(applicant))), Error);
+  }
 }
 
 TEST(SessionCodec, BringsAnOfferBack) {

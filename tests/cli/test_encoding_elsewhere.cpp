@@ -318,7 +318,11 @@ TEST_F(EncodingElsewhere, EndsWithItsSignalAndLetsTheWorkersGo) {
   start_with_two_workers();
   const Outcome cancelled = run({"cancel", endpoint()});
   EXPECT_EQ(cancelled.exit_code, 0) << cancelled.err;
-  EXPECT_EQ(head_->wait().exit_code, 75);
+  const Outcome ended = head_->wait();
+  EXPECT_EQ(ended.exit_code, 9);
+  expect_said(ended, "[prompt] cancelled by ");
+  expect_said(ended, ": stopped before it was encoded");
+  EXPECT_EQ(ended.json()["status"], "cancelled");
   for (const auto& worker : workers_) {
     const Outcome end = worker->wait();
     EXPECT_EQ(end.exit_code, 0) << end.err;

@@ -366,7 +366,7 @@ TEST(HelpExitCodes, HasEveryCodeThatRunsEndWith) {
   for (const auto& [number, codes] : document) {
     numbers.insert(number);
   }
-  EXPECT_EQ(numbers, (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 75, 130}));
+  EXPECT_EQ(numbers, (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 75, 130}));
   const TempFolder folder;
   const auto expect = [&](const Outcome& outcome, int number) {
     EXPECT_EQ(outcome.exit_code, number) << outcome.err;

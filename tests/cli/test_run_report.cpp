@@ -45,6 +45,53 @@ TEST(RunReport, OfCancelledImagesSaysNeitherDoneNorFailed) {
   EXPECT_TRUE(line.starts_with("1 image made, 2 were cancelled in ")) << line;
 }
 
+/// The report of a run of so many images, as far as it names the method.
+std::string line_of(RunSummary summary, std::size_t images, int workers) {
+  summary.images.resize(images);
+  summary.workers = workers;
+  testing::internal::CaptureStdout();
+  print_result(summary, {}, std::to_string(workers) + " workers");
+  const std::string line = testing::internal::GetCapturedStdout();
+  const std::size_t begin = line.find("guidance 1, ") + 12;
+  return line.substr(begin, line.find(", f32;") - begin);
+}
+
+TEST(RunReport, NamesWorkersThatTheMethodHasWorkFor) {
+  RunSummary sequential{.method = "sequential", .dtype = "f32"};
+  EXPECT_EQ(line_of(sequential, 3, 1), "sequential on 1 workers");
+  EXPECT_EQ(line_of(sequential, 1, 3), "sequential on 1 of 3 workers");
+  EXPECT_EQ(line_of(sequential, 9, 3),
+            "sequential, each image on one of 3 workers");
+  RunSummary batch{.method = "batch", .useful_workers = 9, .dtype = "f32"};
+  EXPECT_EQ(line_of(batch, 9, 3), "batch on 3 workers");
+  EXPECT_EQ(line_of(batch, 2, 3), "batch on 2 of 3 workers");
+  RunSummary cfg{.method = "cfg",
+                 .workers_per_image = 2,
+                 .useful_workers = 2,
+                 .dtype = "f32"};
+  EXPECT_EQ(line_of(cfg, 1, 2), "cfg on 2 workers");
+  EXPECT_EQ(line_of(cfg, 1, 5), "cfg on 2 of 5 workers");
+  RunSummary picard{.method = "picard",
+                    .workers_per_image = 0,
+                    .useful_workers = 8,
+                    .dtype = "f32"};
+  EXPECT_EQ(line_of(picard, 1, 5), "picard on 5 workers");
+  // Those of other processes count, and processes without a worker do not.
+  sequential.nodes = {{.name = "a"}, {.name = "b", .workers = 2}};
+  EXPECT_EQ(line_of(sequential, 9, 2),
+            "sequential, each image on one of 2 workers of 1 process");
+}
+
+TEST(RunReport, OfACancelledJobSaysWhoDidIt) {
+  RunSummary summary{.verb = "sample", .cancelled_by = "ann at host:1"};
+  const auto json = nlohmann::json::parse(
+      failure_json(summary, {Errc::cancelled, "sample", "cancelled"}));
+  EXPECT_EQ(json["status"], "cancelled");
+  EXPECT_EQ(json["exit_code"], 9);
+  EXPECT_EQ(json["cancelled_by"], "ann at host:1");
+  EXPECT_EQ(json["error"]["retryable"], false);
+}
+
 TEST(RunReport, OfAnErrorSaysFailedWhateverWasCancelled) {
   const RunSummary summary =
       report_of({SampleStatus::done, SampleStatus::cancelled});

@@ -42,6 +42,29 @@ TEST(SignalsDeathTest, ReachTheActionAndTheFlag) {
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
+TEST(SignalsDeathTest, TellACancelFromSigterm) {
+  const auto body = [] {
+    block_stop_signals();
+    SignalWatch signals;
+    StopFlag stop(signals);
+    std::promise<void> called;
+    const std::stop_callback action(stop.token(), [&] { called.set_value(); });
+    const bool nobody = signals.cancelled_by().empty();
+    signals.cancel("ann at host:1");
+    signals.cancel("bob at host:2");  // too late
+    called.get_future().wait();
+    bool threw = false;
+    try {
+      stop.check("here", "stopped");
+    } catch (const Error& error) {
+      threw = error.code() == Errc::cancelled &&
+              error.message() == "cancelled by ann at host:1: stopped";
+    }
+    end_with(nobody && threw && signals.cancelled_by() == "ann at host:1");
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+
 TEST(SignalsDeathTest, EndTheProcessWithLastWords) {
   const auto body = [] {
     block_stop_signals();

@@ -1,9 +1,12 @@
 // Watching and stopping a running job: troupe ls, troupe cancel and --metrics.
 
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
 #include "tests/cli/link_job.h"
@@ -18,6 +21,17 @@ using Arguments = std::vector<std::string>;
 /// One that nobody waits for.
 const Arguments kManyImages = {"--method", "batch",   "-n",
                                "4000",     "--steps", "50"};
+
+std::string own_user() {
+  const passwd* const entry = ::getpwuid(::geteuid());
+  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+}
+
+std::string own_host() {
+  std::array<char, 256> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
 
 void expect_one_line(const Arguments& arguments, int code,
                      const std::string& says) {
@@ -127,22 +141,38 @@ TEST(Ls, SaysThatAFrozenJobDoesNotAnswer) {
   job.head().signal(SIGCONT);
 }
 
-TEST(Cancel, StopsTheJobAsSigtermDoes) {
+TEST(Cancel, EndsTheJobAndSaysWhoDidIt) {
   LinkJob job(kManyImages);
   job.add_worker();
   job.await_images(2);
   const Outcome outcome = run({"cancel", job.endpoint()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("was told to stop"), std::string::npos)
+  EXPECT_NE(outcome.out.find("the job is cancelled"), std::string::npos)
       << outcome.out;
-  const Outcome stopped = job.head().wait();
-  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
-  EXPECT_NE(stopped.err.find("stopped after"), std::string::npos)
-      << stopped.err;
-  const json result = stopped.json();
-  EXPECT_EQ(result["status"], "stopped");
+  const Outcome cancelled = job.head().wait();
+  EXPECT_EQ(cancelled.exit_code, 9) << cancelled.err;
+  const json result = cancelled.json();
+  EXPECT_EQ(result["status"], "cancelled");
+  EXPECT_EQ(result["exit_code"], 9);
+  EXPECT_EQ(result["error"]["code"], "cancelled");
+  EXPECT_EQ(result["error"]["retryable"], false);
+  const std::string by = result["cancelled_by"];
+  EXPECT_TRUE(by.starts_with(own_user() + " at " + own_host() + ":")) << by;
+  EXPECT_NE(cancelled.err.find("cancelled by " + by + " after "),
+            std::string::npos)
+      << cancelled.err;
   EXPECT_GE(result["images"].size(), 2U) << "finished images stay";
   EXPECT_EQ(job.worker(0).wait().exit_code, 0);
+}
+
+/// From another host the address says more than the names.
+TEST(Cancel, SaysWhereItCameFrom) {
+  LinkJob job(kManyImages, {}, own_tcp_endpoint());
+  job.add_worker();
+  job.await_images(1);
+  EXPECT_EQ(run({"cancel", job.endpoint()}).exit_code, 0);
+  const std::string by = job.head().wait().json()["cancelled_by"];
+  EXPECT_NE(by.find(", from 127."), std::string::npos) << by;
 }
 
 TEST(Cancel, TakesOneImageOutOfTheJob) {
@@ -203,7 +233,7 @@ TEST(Cancel, NeedsTheCompanysOwnKey) {
       run({"cancel", job.endpoint(), "--secret-file", keys.path("ours.key")})
           .exit_code,
       0);
-  EXPECT_EQ(job.head().wait().exit_code, 75);
+  EXPECT_EQ(job.head().wait().exit_code, 9);
 }
 
 TEST(Metrics, AreThoseOfTheRun) {

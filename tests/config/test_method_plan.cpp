@@ -33,6 +33,82 @@ TEST(MethodPlan, KeepsOneSampleWithoutBranchesOnOneWorker) {
   EXPECT_EQ(chosen(1, 1, true), MethodKind::sequential);
 }
 
+/// Of a job that others may join: `own` workers here, `others` there.
+PlanInputs joined(std::uint64_t samples, WorkerCount others) {
+  return {.num_samples = samples,
+          .is_guided = true,
+          .num_blocks = 4,
+          .num_cores = 4,
+          .others = others};
+}
+
+TEST(MethodPlan, CountsTheWorkersOfOtherProcesses) {
+  Config config;
+  config.num_workers = 1;
+  const auto kind = [&](const PlanInputs& inputs) {
+    return make_plan(config, inputs).method.kind;
+  };
+  EXPECT_EQ(kind(joined(1, {})), MethodKind::sequential);
+  EXPECT_EQ(kind(joined(1, {1, 0})), MethodKind::cfg);
+  EXPECT_EQ(kind(joined(3, {2, 0})), MethodKind::batch);
+  EXPECT_EQ(kind(joined(3, {3, 0})), MethodKind::cfg);
+  // A sample stays with devices of one kind.
+  EXPECT_EQ(kind(joined(1, {0, 1})), MethodKind::sequential);
+  EXPECT_EQ(kind(joined(1, {8, 2})), MethodKind::cfg);
+  // The cores of a process that computes nothing are no workers.
+  config.num_workers = 0;
+  PlanInputs directs = joined(1, {1, 0});
+  EXPECT_EQ(kind(directs), MethodKind::cfg);
+  directs.only_others = true;
+  EXPECT_EQ(kind(directs), MethodKind::sequential);
+  EXPECT_EQ(make_plan(config, joined(3, {2, 0})).num_workers, 3)
+      << "of this process";
+}
+
+TEST(MethodPlan, IsABatchWhereOthersMayTakeImages) {
+  Config config;
+  config.num_workers = 1;
+  PlanInputs inputs = joined(3, {});
+  EXPECT_EQ(make_plan(config, inputs).method.kind, MethodKind::batch);
+  inputs.others.reset();
+  EXPECT_EQ(make_plan(config, inputs).method.kind, MethodKind::sequential);
+}
+
+TEST(MethodPlan, SaysWhatMoreWorkersChange) {
+  Config config;
+  config.num_workers = 1;
+  const auto more = [&](const PlanInputs& inputs) {
+    return method_with_more_workers(config, inputs);
+  };
+  EXPECT_EQ(more(joined(1, {})), MethodKind::cfg);
+  EXPECT_EQ(more(joined(3, {})), MethodKind::cfg);
+  EXPECT_FALSE(more(joined(1, {1, 0}))) << "it is cfg already";
+  PlanInputs plain = joined(3, {});
+  plain.is_guided = false;
+  EXPECT_FALSE(more(plain));
+  PlanInputs closed = joined(1, {});
+  closed.others.reset();
+  EXPECT_FALSE(more(closed));
+  config.method.kind = MethodKind::sequential;
+  EXPECT_FALSE(more(joined(1, {})));
+}
+
+TEST(MethodPlan, HasAsManyWorkersAsThreadsLeaveRoomFor) {
+  Config config;
+  const auto own = [&] { return own_workers(config, {.num_cores = 4}); };
+  EXPECT_EQ(own().cpu, 4);
+  config.num_threads = 2;
+  EXPECT_EQ(own().cpu, 2);
+  config.num_threads = 8;
+  EXPECT_EQ(own().cpu, 1);
+  config.num_workers = 3;
+  EXPECT_EQ(own().cpu, 3);
+  const WorkerCount mixed = own_workers(
+      {}, {.num_cores = 4, .devices = {DeviceKind::cuda, DeviceKind::cpu}});
+  EXPECT_EQ(mixed.gpu, 1);
+  EXPECT_EQ(mixed.cpu, 1);
+}
+
 TEST(MethodPlan, TakesTheCheaperCutWhereTheUserLeavesItOpen) {
   using samplers::CutShape;
   Config config;

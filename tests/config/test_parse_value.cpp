@@ -74,6 +74,27 @@ TEST(ParseSeconds, RefusesWhatIsNoTime) {
             "to 600s, such as 60, 60s, 5m or 1h");
 }
 
+TEST(ParseWaitWorkers, ReadsProcessesATimeOrBoth) {
+  const auto read = [](const char* text) {
+    return parse_wait_workers("--wait-workers", text);
+  };
+  EXPECT_EQ(read("4"), (WaitWorkers{4, {}}));
+  EXPECT_EQ(read("30s"), (WaitWorkers{0, 30}));
+  EXPECT_EQ(read("4,0.5m"), (WaitWorkers{4, 30}));
+  EXPECT_EQ(read("1h, 4"), (WaitWorkers{4, 3600}));
+  for (const char* text : {"4", "30s", "4,30s", "0.2s"}) {
+    EXPECT_EQ(to_string(read(text)), text);
+  }
+  for (const char* bad : {"", "0", "-1", "1.5", "4,5", "30s,5m", "4,30s,1",
+                          "soon", "4,", "s", "-1s", "100001"}) {
+    EXPECT_THROW((void)read(bad), Error) << bad;
+  }
+  EXPECT_EQ(message_of([&] { (void)read("4,5"); }),
+            "[--wait-workers] cannot use this value: got '4,5', expected a "
+            "number of processes, a time with its unit, or both: 4, 30s or "
+            "4,30s");
+}
+
 TEST(ParseSeed, TakesWhatTorchTakes) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(parse_seed("x", "0"), 0U);

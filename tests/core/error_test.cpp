@@ -20,16 +20,16 @@ TEST(Error, SaysWhereAndWhat) {
 TEST(Errc, EveryCodeHasItsOwnNameAndSentence) {
   std::set<std::string_view> names;
   std::set<std::string_view> sentences;
-  for (int i = 1; i <= static_cast<int>(Errc::device_full); ++i) {
+  for (int i = 1; i <= static_cast<int>(Errc::cancelled); ++i) {
     const auto code = static_cast<Errc>(i);
     names.insert(to_string(code));
     sentences.insert(describe(code));
     EXPECT_NE(describe(code).back(), '.');
   }
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(Errc::device_full));
-  EXPECT_EQ(sentences.size(), static_cast<std::size_t>(Errc::device_full));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(Errc::cancelled));
+  EXPECT_EQ(sentences.size(), static_cast<std::size_t>(Errc::cancelled));
   EXPECT_EQ(all_error_codes().size(),
-            static_cast<std::size_t>(Errc::device_full));
+            static_cast<std::size_t>(Errc::cancelled));
 }
 
 TEST(Errc, EveryExitCodeHasItsRow) {
@@ -62,7 +62,7 @@ TEST(Errc, SaysWhatTheSameCommandMayDoLater) {
   }
   for (const Errc code :
        {Errc::internal, Errc::invalid_argument, Errc::io, Errc::corrupt_file,
-        Errc::mismatch, Errc::another_class}) {
+        Errc::mismatch, Errc::another_class, Errc::cancelled}) {
     EXPECT_FALSE(is_retryable(code)) << to_string(code);
   }
 }
@@ -76,6 +76,7 @@ TEST(Errc, HasTheExitCodesOfTheCommandLine) {
   EXPECT_EQ(exit_code(Errc::corrupt_file), 6);
   EXPECT_EQ(exit_code(Errc::items_failed), 7);
   EXPECT_EQ(exit_code(Errc::another_class), 8);
+  EXPECT_EQ(exit_code(Errc::cancelled), 9);
   EXPECT_EQ(exit_code(Errc::terminated), 75);
   EXPECT_EQ(exit_code(Errc::interrupted), 130);
 }

@@ -18,6 +18,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCED = ("say_why.sh", "bench_python.sh", "fuzz_limit.sh")
 PROBE, TROUPE = (str(pathlib.Path(sys.argv.pop(1)).resolve()) for _ in range(2))
 
+# Stands for the program in a Slurm job: waits for the signal that comes before the time
+# limit, and ends with the code that the test wants.
+TROUPE = """#!/bin/sh
+trap 'kill "$sleeper"; exit "$CODE"' TERM
+sleep 60 >/dev/null 2>&1 &
+sleeper=$!
+kill -USR1 $PPID
+wait
+"""
+SCONTROL = '#!/bin/sh\necho "$*" >>"$SEEN/scontrol"\n'
+
 # Stands for a Python with PyTorch: leaves its arguments and the configuration
 # it was given, and answers with a time.
 PEER = """#!/bin/sh
@@ -179,6 +190,31 @@ class Scripts(unittest.TestCase):
         for arguments in (("dit-tiny", "f64", "1", "1"), ("dit-tiny", "f32", "x", "1"),
                           ("dit-tiny", "f32", "1", "1", "gpu"), ("dit-tiny",), ()):
             self.assert_refused(run(PROBE, *arguments), "forward_probe: ")
+
+    def test_a_slurm_job_that_is_cancelled_does_not_go_back_to_the_queue(self):
+        for name, text in (("troupe", TROUPE), ("scontrol", SCONTROL)):
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(0o755)
+        for code, calls in ((75, ["requeue 7"]), (9, ["update JobId=7 Requeue=0"]),
+                            (2, ["update JobId=7 Requeue=0"]), (3, [])):
+            seen = self.folder / "scontrol.log"
+            seen.mkdir(exist_ok=True)
+            log = seen / "scontrol"
+            log.unlink(missing_ok=True)
+            done = run("scripts/slurm.sbatch", "--model", "m", SLURM_JOB_ID="7",
+                       SLURM_JOB_NUM_NODES="1", CODE=str(code), SEEN=str(seen),
+                       PATH=f"{self.folder}:{os.environ['PATH']}")
+            self.assertEqual(done.returncode, code, done)
+            self.assertEqual(log.read_text().splitlines() if log.exists() else [], calls)
+
+    def test_a_kubernetes_job_fails_with_the_codes_that_no_new_pod_changes(self):
+        job = (ROOT / "scripts/k8s-job.yaml").read_text()
+        self.assertIn("restartPolicy: Never", job)
+        _, _, policy = job.partition("  podFailurePolicy:\n")
+        rule = [line.strip(" -") for line in policy.splitlines()[:6]]
+        self.assertEqual(rule, ["rules:", "action: FailJob", "onExitCodes:",
+                                "containerName: troupe", "operator: In", "values: [2, 9]"])
+        self.assertIn("- name: troupe\n          image:", job)
 
     def test_every_script_says_why_it_ends(self):
         for script in sorted((ROOT / "scripts").glob("**/*.sh")):
