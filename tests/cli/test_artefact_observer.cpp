@@ -152,6 +152,10 @@ std::pair<std::vector<std::string>, bool> stop_with_room_for(
   config::Config config = tiny("dit-tiny");
   config.save = {"trajectory=" + file.string()};
   Job job(config);
+  const int num_calls = job.request.schedule.num_model_calls();
+  for (int calls = 0; calls <= num_calls; ++calls) {
+    job.artefacts.on_point({0, calls, job.latents()});
+  }
   SampleOutcome outcome;
   outcome.report.status = SampleStatus::done;
   outcome.latents = job.latents();
