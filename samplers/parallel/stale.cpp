@@ -306,9 +306,13 @@ void Stale::restore(const std::string& bytes) {
   note_startable();
 }
 
-MethodOptions stale_defaults(const MethodChoices& choices, int /*num_calls*/) {
+/// A preset is AsyncDiff's own.
+MethodOptions stale_defaults(const MethodChoices& choices, int num_calls) {
   MethodOptions options;
   options.stride = choices.preset == "asyncdiff2" ? 2 : 1;
+  if (choices.preset.empty()) {
+    options.final_fresh_steps = num_calls / 5;
+  }
   return options;
 }
 
