@@ -155,7 +155,7 @@ std::span<const Option> running_rows() {
       {"final-fresh", "final-fresh-steps", 0, "N",
        "stale: exact steps at the end", kMethodGroup, kMethods,
        whole(&Method::final_fresh_steps, 0),
-       "a fifth of the model calls; 0 with --preset"},
+       "a tenth of the model calls; 0 with --preset"},
       {"device", "devices", 0, "LIST",
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
        often(kSample | kBench) | kComputes | kEncode,

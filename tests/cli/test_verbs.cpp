@@ -453,5 +453,22 @@ TEST(BenchVerb, ShowsWhatPicardSavesOnTheDemoModel) {
   EXPECT_GT(picard["relative_rmse"], 0.0) << "it approximates";
 }
 
+TEST(BenchVerb, ShowsThatStaleDefaultsComeNearerThanNoFreshLastSteps) {
+  const auto error = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "bench",      "--model", TROUPE_DEMO, "--class",  "26",
+        "--seed",     "3",       "--steps",   "20",       "--guidance",
+        "1",          "--dtype", "f32",       "--method", "stale",
+        "--segments", "2",       "--repeats", "1",        "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["rows"][2]["relative_rmse"].get<double>();
+  };
+  const double usual = error({});
+  EXPECT_GT(usual, 0.0) << "it approximates";
+  EXPECT_LT(usual, error({"--final-fresh", "0"}));
+}
+
 }  // namespace
 }  // namespace troupe::test

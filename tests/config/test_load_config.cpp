@@ -356,7 +356,7 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   EXPECT_TRUE(starts_with("ages", std::to_string(method.age)));
   EXPECT_TRUE(starts_with("stride", std::to_string(method.stride)));
   EXPECT_TRUE(starts_with("warmup", std::to_string(method.warmup_steps)));
-  EXPECT_TRUE(starts_with("final-fresh", "a fifth of the model calls"));
+  EXPECT_TRUE(starts_with("final-fresh", "a tenth of the model calls"));
   EXPECT_TRUE(starts_with("workers", "0"));
 }
 

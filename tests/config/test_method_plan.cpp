@@ -219,8 +219,8 @@ TEST(MethodPlan, EndsAStaleRunWithFreshStepsUnlessAPresetSaysNone) {
     return make_plan(config, {.num_blocks = 8, .num_calls = calls})
         .method.final_fresh_steps;
   };
-  EXPECT_EQ(fresh(20), 4);
-  EXPECT_EQ(fresh(50), 10);
+  EXPECT_EQ(fresh(20), 2);
+  EXPECT_EQ(fresh(50), 5);
   EXPECT_EQ(fresh(1), 0);
   config.method.final_fresh_steps = 0;
   EXPECT_EQ(fresh(50), 0) << "a recipe names it, whatever the default is";
