@@ -91,6 +91,9 @@ struct Config {
   SamplerConfig sampler;
   std::optional<double> guidance_scale;
   samplers::MethodChoices method;
+  /// bench: the methods to measure, where --method names several; the first is
+  /// `method.kind`. Empty: that one alone.
+  std::vector<samplers::MethodKind> methods;
   // with what
   std::vector<DeviceChoice> devices;  ///< empty: auto
   int num_workers = 0;  ///< of all devices; 0: as many as they can use

@@ -61,11 +61,8 @@ void keep_options(const Config& weaker, Config& config) {
   if (!config.method.preset.empty() || !config.method.kind) {
     return;
   }
-  for (const Option* option : options_of(*config.method.kind)) {
-    const std::string text = option->get(weaker);
-    if (!text.empty() && option->get(config).empty()) {
-      option->set(config, config.place_of(std::string(option->key)), text);
-    }
+  for (const samplers::MethodKind kind : named_methods(config)) {
+    copy_options(weaker, kind, config);
   }
 }
 
@@ -75,6 +72,7 @@ void apply(Config& config, const std::vector<Setting>& settings) {
   const Config weaker = config;
   if (chooses) {
     config.method = {};
+    config.methods.clear();
   }
   for (const Setting& setting : settings) {
     const Option* option = find_option(setting.key);
@@ -104,6 +102,7 @@ void apply_recipe(Config& config, const Sources& sources) {
   }
   config.sampler = {};
   config.method = {};
+  config.methods.clear();
   config.size.reset();
   config.no_resolution_bins = false;
   config.prompts.clear();
@@ -231,14 +230,21 @@ Config load_config(Verb verb, const Sources& sources) {
       config = merge(sources, file, defaults);
     }
   }
-  if (!config.method.preset.empty() && config.method.kind) {
-    check_method_options(config, *config.method.kind);
+  const std::vector<samplers::MethodKind> methods = named_methods(config);
+  if (methods.size() > 1 ||
+      (!config.method.preset.empty() && !methods.empty())) {
+    check_method_options(config, methods);
   }
   check_printing(config);
   if (verb == Verb::bench) {
     check_emulation(config);
   } else {
     config.emulation = {};  // of the environment or a file
+    if (find_option("method")->serves(verb)) {
+      check_one_method(config);
+    } else {
+      config.methods.clear();
+    }
   }
   return config;
 }

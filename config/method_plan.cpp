@@ -58,10 +58,35 @@ std::string cut_name(const samplers::MethodOptions& options) {
   return num_segments(options) > 1 ? name_of(options.cut) : std::string();
 }
 
-void check_method_options(const Config& config, MethodKind kind) {
+std::vector<MethodKind> named_methods(const Config& config) {
+  if (!config.methods.empty()) {
+    return config.methods;
+  }
+  return config.method.kind ? std::vector{*config.method.kind}
+                            : std::vector<MethodKind>();
+}
+
+void copy_options(const Config& from, MethodKind kind, Config& to) {
+  for (const Option* option : options_of(kind)) {
+    const std::string text = option->get(from);
+    if (!text.empty() && option->get(to).empty()) {
+      option->set(to, to.place_of(std::string(option->key)), text);
+    }
+  }
+}
+
+void check_method_options(const Config& config,
+                          std::span<const MethodKind> kinds) {
+  std::string names;
+  for (const MethodKind kind : kinds) {
+    names.append(names.empty() ? "" : ",").append(kind->name);
+  }
   for (const Option& option : option_table()) {
+    const auto takes = [&option](MethodKind kind) {
+      return kind->takes(option.key);
+    };
     if (option.group != rows::kMethodGroup || option.key == "method" ||
-        kind->takes(option.key) || option.get(config).empty()) {
+        std::ranges::any_of(kinds, takes) || option.get(config).empty()) {
       continue;
     }
     std::string owners;
@@ -70,12 +95,26 @@ void check_method_options(const Config& config, MethodKind kind) {
         owners.append(owners.empty() ? "" : " or ").append(owner->name);
       }
     }
-    throw Error(Errc::invalid_argument,
-                config.place_of(std::string(option.key)),
-                "this is an option of --method " + owners + ": got method " +
-                    std::string(kind->name),
-                "leave it out, or choose that method");
+    throw Error(
+        Errc::invalid_argument, config.place_of(std::string(option.key)),
+        "this is an option of --method " + owners + ": got method " + names,
+        "leave it out, or choose that method");
   }
+}
+
+std::vector<Config> configs_by_method(const Config& config) {
+  if (config.methods.empty()) {
+    return {config};
+  }
+  std::vector<Config> configs;
+  for (const MethodKind kind : config.methods) {
+    Config& one = configs.emplace_back(config);
+    one.methods.clear();
+    one.method = {};
+    one.method.kind = kind;
+    copy_options(config, kind, one);
+  }
+  return configs;
 }
 
 namespace {
@@ -194,7 +233,7 @@ void choose_cut(const Config& config, const PlanInputs& inputs,
 
 MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   const MethodKind kind = choose_kind(config, inputs);
-  check_method_options(config, kind);
+  check_method_options(config, {&kind, 1});
   // It would compute the one branch twice.
   require(!kind->splits_guidance || inputs.is_guided, Errc::invalid_argument,
           config.place_of("method"),

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,9 +35,21 @@ method_settings(const samplers::MethodOptions& options);
 /// How the network is cut, as --cut says it; empty: it is whole.
 [[nodiscard]] std::string cut_name(const samplers::MethodOptions& options);
 
-/// Refuses options that belong to other methods.
+/// The methods that --method names. Empty: auto.
+[[nodiscard]] std::vector<samplers::MethodKind> named_methods(
+    const Config& config);
+
+/// Copies a method's options from `from` where `to` does not set them.
+void copy_options(const Config& from, samplers::MethodKind kind, Config& to);
+
+/// Refuses options that belong to none of these methods.
 /// Errors: Errc::invalid_argument with the methods that take the option.
-void check_method_options(const Config& config, samplers::MethodKind kind);
+void check_method_options(const Config& config,
+                          std::span<const samplers::MethodKind> kinds);
+
+/// What to measure: a config for each method that --method names, each with the
+/// options of its own method alone.
+[[nodiscard]] std::vector<Config> configs_by_method(const Config& config);
 
 /// Workers, by the kind of their devices.
 struct WorkerCount {

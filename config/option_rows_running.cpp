@@ -3,6 +3,8 @@
 
 #include "config/method_plan.h"
 #include "config/option_rows.h"
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config::rows {
 namespace {
@@ -15,17 +17,43 @@ const std::string& shown_methods() {
     for (const std::string& name : names) {
       text.append(name == names.back() ? " or " : ", ").append(name);
     }
-    return text;
+    return text + "; bench: several with commas";
   }();
   return kShown;
 }
 
+/// Several of bench's.
+std::vector<samplers::MethodKind> parse_methods(Text place, Text text) {
+  std::vector<samplers::MethodKind> methods;
+  for (const std::string& name : parse_list(place, text)) {
+    const std::optional<samplers::MethodKind> method =
+        parse_method(place, name);
+    require(method.has_value(), Errc::invalid_argument, place,
+            "auto stands alone: got " + in_quotes(text), "name the methods");
+    methods.push_back(*method);
+  }
+  return methods;
+}
+
 Field method_field() {
   return {[](Config& config, Text place, Text text) {
-            config.method.kind = parse_method(place, text);
+            config.methods.clear();
+            if (text.find(',') == Text::npos) {
+              config.method.kind = parse_method(place, text);
+            } else {
+              config.methods = parse_methods(place, text);
+              config.method.kind = config.methods.front();
+            }
           },
           [](const Config& config) -> std::string {
             const Method& method = config.method;
+            if (!config.methods.empty()) {
+              std::string names;
+              for (const samplers::MethodKind kind : config.methods) {
+                names.append(names.empty() ? "" : ",").append(kind->name);
+              }
+              return names;
+            }
             if (method.kind) {
               return std::string((*method.kind)->name);
             }
@@ -126,7 +154,8 @@ std::span<const Option> running_rows() {
        kMethods, whole(&Method::warmup_steps, 0), "1"},
       {"final-fresh", "final-fresh-steps", 0, "N",
        "stale: exact steps at the end", kMethodGroup, kMethods,
-       whole(&Method::final_fresh_steps, 0), "0"},
+       whole(&Method::final_fresh_steps, 0),
+       "a tenth of the model calls; 0 with --preset"},
       {"device", "devices", 0, "LIST",
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
        often(kSample | kBench) | kComputes | kEncode,
@@ -231,7 +260,7 @@ std::span<const Option> running_rows() {
        "compare with this file instead of running again", kOutput, kVerify,
        field(&Config::against), "none: run the recipe again"},
       {"progress", "", 0, "KIND", "auto, bar, plain, json or none (to stderr)",
-       kTalk, kSample | kVerify, field(&Config::progress)},
+       kTalk, kRuns, field(&Config::progress)},
       {"quiet", "", 'q', "", "errors only", kTalk, kAll, field(&Config::quiet)},
       {"verbose", "", 'v', "", "say more", kTalk, kAll,
        field(&Config::verbose)},

@@ -110,6 +110,15 @@ void check_emulation(const Config& config) {
   }
 }
 
+void check_one_method(const Config& config) {
+  if (!config.methods.empty()) {
+    throw Error(Errc::invalid_argument, config.place_of("method"),
+                "only bench takes several methods: got " +
+                    find_option("method")->get(config),
+                "choose one of them");
+  }
+}
+
 void check_printing(const Config& config) {
   if (config.print_config && config.json) {
     throw Error(

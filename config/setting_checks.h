@@ -24,6 +24,8 @@ void check_exclusive(const std::vector<Setting>& settings);
 /// Refuses what an emulated machine does not have: it is whole, and computes on
 /// the CPU.
 void check_emulation(const Config& config);
+/// Refuses several methods where one is run.
+void check_one_method(const Config& config);
 /// Refuses two things to print at once.
 void check_printing(const Config& config);
 

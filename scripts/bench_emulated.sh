@@ -14,10 +14,5 @@ need_number SAMPLES "$samples"
 need_number STEPS "$steps"
 preset=${BENCH_PRESET:-release}
 scripts/build.sh "$preset" troupe
-lines='1,4p;$p' # the machine and the head of the table, once
-for method in batch cfg picard "pipeline --segments 4" "stale --segments 4"; do
-  # shellcheck disable=SC2086
-  "build/$preset/troupe" bench --model models/demo --class 8 --quiet --emulate "$devices" \
-    --samples "$samples" --steps "$steps" --method $method | sed -n "$lines"
-  lines='$p'
-done
+exec "build/$preset/troupe" bench --model models/demo --class 8 --quiet --emulate "$devices" \
+  --samples "$samples" --steps "$steps" --method batch,cfg,picard,pipeline,stale --segments 4

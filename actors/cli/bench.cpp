@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "actors/cli/bench_emulated.h"
@@ -12,8 +15,10 @@
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
+#include "config/method_plan.h"
 #include "config/schedule_options.h"
 
 namespace troupe::actors {
@@ -23,7 +28,8 @@ using Json = nlohmann::ordered_json;
 
 struct Measurement {
   std::string name;
-  config::Plan plan;
+  const JobRequest* request = nullptr;  ///< that the plan is of
+  config::Plan plan = {};
   std::vector<double> seconds = {};
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
@@ -39,17 +45,19 @@ struct Measurement {
 };
 
 void measure(Invocation& invocation, const JobRunner& runner,
-             const EarlierSpeeds& speeds, Measurement& measurement) {
+             const EarlierSpeeds& speeds, RunsProgress& progress,
+             Measurement& measurement) {
   LatentsObserver observer;
-  JobSpec job = runner.job_of({.observers = {&observer},
+  JobSpec job = runner.job_of({.observers = {&progress, &observer},
                                .stop = invocation.stop->token(),
                                .decode = false},
-                              &measurement.plan);
+                              *measurement.request, measurement.plan);
   speeds.begin(job);
   const JobResult result = run_job(job);
   speeds.keep(result);
   invocation.stop->check("bench", "stopped before the figures were complete");
   check_measured(result);
+  progress.next();
   measurement.seconds.push_back(result.wall_seconds);
   measurement.nfe = result.nfe;
   measurement.rounds = result.rounds;
@@ -57,28 +65,32 @@ void measure(Invocation& invocation, const JobRunner& runner,
 }
 
 /// The baselines (one worker with one and with two threads, or one on the first
-/// GPU) and the method that was asked for, in this order.
-std::vector<Measurement> rows_of(const JobRequest& request) {
+/// GPU) and the methods that were asked for, in this order.
+std::vector<Measurement> rows_of(std::span<const JobRequest> requests) {
   std::vector<Measurement> rows;
-  const auto add_baseline = [&rows](const std::string& company, int threads) {
+  const auto add_baseline = [&](const std::string& company, int threads) {
     Measurement& row = rows.emplace_back();
     row.name = "sequential, " + company;
+    row.request = &requests.front();
     row.plan.num_threads = threads;
   };
-  const JobDevice& first = request.devices.front();
+  const JobDevice& first = requests.front().devices.front();
   if (first.is_gpu()) {
     add_baseline("1 worker on " + to_string(first.device), 1);
   } else {
     add_baseline(describe_cpu_company(1, 1), 1);
     add_baseline(describe_cpu_company(1, 2), 2);
   }
-  rows.push_back({.name = std::string(request.plan.method.kind->name) + ", " +
-                          describe_company(request),
-                  .plan = request.plan});
+  for (const JobRequest& request : requests) {
+    rows.push_back({.name = std::string(request.plan.method.kind->name) + ", " +
+                            describe_company(request),
+                    .request = &request,
+                    .plan = request.plan});
+  }
   return rows;
 }
 
-Json table_of(const std::vector<Measurement>& rows) {
+Json table_of(const std::vector<Measurement>& rows, bool on_gpu) {
   Json table = Json::array();
   for (const Measurement& row : rows) {
     Json line = {{"name", row.name},
@@ -86,7 +98,7 @@ Json table_of(const std::vector<Measurement>& rows) {
                  {"workers", row.plan.num_workers},
                  {"threads", row.plan.num_threads},
                  {"seconds", row.median()}};
-    if (rows.size() == 2) {
+    if (on_gpu) {
       line["speedup_over_1_worker"] = rows[0].median() / row.median();
     } else {
       line["speedup_over_1_thread"] = rows[0].median() / row.median();
@@ -105,7 +117,7 @@ Json table_of(const std::vector<Measurement>& rows) {
 }
 
 void print_json(const Invocation& invocation, const JobRequest& request,
-                Json table) {
+                const std::vector<std::string>& notes, Json table) {
   const JobDevice& first = request.devices.front();
   Json json = envelope(invocation.summary);
   json.update(
@@ -119,7 +131,7 @@ void print_json(const Invocation& invocation, const JobRequest& request,
        // Every figure of a GPU says its mode.
        {"bits", first.is_gpu() ? Json(bits_mode(first.options)) : Json()},
        {"rows", std::move(table)},
-       {"notes", request.notes}});
+       {"notes", notes}});
   fmt::print("{}\n", dump(json));
 }
 
@@ -146,36 +158,77 @@ void print_table(const config::Config& config, const JobRequest& request,
         speedup("speedup_over_2_threads"), row["nfe"].get<std::int64_t>(),
         row["rounds"].get<std::int64_t>(), row["relative_rmse"].get<double>());
   }
+  std::vector<Column> columns = {{"seconds", "median of the runs"}};
+  if (on_gpu) {
+    columns.push_back(
+        {"× 1 wkr.", "times as fast as the first row, one worker"});
+  } else {
+    columns.push_back(
+        {"× 1 thr.", "times as fast as one worker with one thread"});
+    columns.push_back(
+        {"× 2 thr.", "times as fast as one worker with two threads"});
+  }
+  explain_columns(columns);
+}
+
+/// Requests of each method of --method, of one job but for that.
+std::vector<JobRequest> requests_of(const config::Config& config) {
+  std::vector<JobRequest> requests;
+  for (const config::Config& one : config::configs_by_method(config)) {
+    requests.push_back(make_request(one));
+  }
+  return requests;
+}
+
+/// Weights are loaded for the devices of this one. Devices get their workers in
+/// turn, so it uses all that others use.
+const JobRequest& widest(std::span<const JobRequest> requests) {
+  return *std::ranges::max_element(requests, {}, [](const JobRequest& request) {
+    return std::ranges::count_if(request.devices, [](const JobDevice& device) {
+      return device.workers > 0;
+    });
+  });
 }
 
 }  // namespace
 
 int run_bench(Invocation& invocation) {
   const config::Config& config = invocation.config;
-  const JobRequest request = make_request(config);
-  print_notes(request.notes);
-  invocation.stop.emplace(*invocation.signals);
-  const JobRunner runner(request, *invocation.stop);
-  if (request.is_emulated) {
-    return bench_emulated(invocation, request, runner);
+  const std::vector<JobRequest> requests = requests_of(config);
+  const JobRequest& first = requests.front();
+  std::vector<std::string> notes;
+  for (const JobRequest& request : requests) {
+    for (const std::string& note : request.notes) {
+      add_note(notes, note);
+    }
   }
-  std::vector<Measurement> rows = rows_of(request);
+  print_notes(notes);
+  invocation.stop.emplace(*invocation.signals);
+  const JobRunner runner(widest(requests), *invocation.stop);
+  if (first.is_emulated) {
+    return bench_emulated(invocation, requests, notes, runner);
+  }
+  std::vector<Measurement> rows = rows_of(requests);
   // A row of one method may hold other branches than a row of another.
   std::vector<EarlierSpeeds> speeds;
   for (const Measurement& row : rows) {
-    speeds.emplace_back(config, request, row.plan.method, runner);
+    speeds.emplace_back(config, *row.request, row.plan.method, runner);
   }
+  ProgressPrinter printer(progress_kind(config), stderr, SteadyClock().now());
+  RunsProgress progress(printer,
+                        rows.size() * static_cast<std::size_t>(config.repeats));
   for (int repeat = 0; repeat < config.repeats; ++repeat) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      measure(invocation, runner, speeds[i], rows[i]);
+      measure(invocation, runner, speeds[i], progress, rows[i]);
     }
   }
-  Json table = table_of(rows);
+  printer.finish();
+  Json table = table_of(rows, first.devices.front().is_gpu());
   invocation.take_last_word();
   if (config.json) {
-    print_json(invocation, request, std::move(table));
+    print_json(invocation, first, notes, std::move(table));
   } else {
-    print_table(config, request, table);
+    print_table(config, first, table);
   }
   return 0;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -24,8 +26,9 @@ using Json = nlohmann::ordered_json;
 
 struct Row {
   std::string name;
-  config::Plan plan;
-  Machine machine;
+  const JobRequest* request = nullptr;  ///< that the plan is of
+  config::Plan plan = {};
+  Machine machine = {};
   EmulatedJob job = {};
   std::map<std::uint64_t, Tensor> latents = {};
 
@@ -50,34 +53,41 @@ Machine machine_of(const config::EmulationConfig& said,
   return machine;
 }
 
-/// One device of speed 1, and the method that was asked for.
+/// One device of speed 1, and the methods that were asked for.
 std::vector<Row> rows_of(const config::EmulationConfig& said,
-                         const JobRequest& request) {
-  const Machine machine = machine_of(said, request);
+                         std::span<const JobRequest> requests) {
   std::vector<Row> rows;
   Row& baseline = rows.emplace_back();
   baseline.name = "sequential, 1 emulated device";
-  baseline.machine = machine;
+  baseline.request = &requests.front();
+  baseline.machine = machine_of(said, requests.front());
   baseline.machine.speeds = {1.0};
   baseline.machine.segment_shares = {1.0};
-  rows.push_back(
-      {.name = fmt::format("{}, {} emulated {}", request.plan.method.kind->name,
-                           machine.speeds.size(),
-                           machine.speeds.size() == 1 ? "device" : "devices"),
-       .plan = request.plan,
-       .machine = machine});
+  for (const JobRequest& request : requests) {
+    Machine machine = machine_of(said, request);
+    rows.push_back({.name = fmt::format(
+                        "{}, {} emulated {}", request.plan.method.kind->name,
+                        machine.num_devices(),
+                        machine.num_devices() == 1 ? "device" : "devices"),
+                    .request = &request,
+                    .plan = request.plan,
+                    .machine = std::move(machine)});
+  }
   return rows;
 }
 
-void run(Invocation& invocation, const JobRunner& runner, Row& row) {
+void run(Invocation& invocation, const JobRunner& runner,
+         RunsProgress& progress, Row& row) {
   LatentsObserver observer;
-  row.job = emulation::emulate(runner.job_of({.observers = {&observer},
-                                              .stop = invocation.stop->token(),
-                                              .decode = false},
-                                             &row.plan),
-                               row.machine, num_usable_cores());
+  row.job =
+      emulation::emulate(runner.job_of({.observers = {&progress, &observer},
+                                        .stop = invocation.stop->token(),
+                                        .decode = false},
+                                       *row.request, row.plan),
+                         row.machine, num_usable_cores());
   invocation.stop->check("bench", "stopped before the figures were complete");
   check_measured(row.job.result);
+  progress.next();
   row.latents = std::move(observer.latents);
 }
 
@@ -122,7 +132,8 @@ double coordinator_us(const Machine& machine) {
 }
 
 void print_json(const Invocation& invocation, const JobRequest& request,
-                const Machine& machine, Json table) {
+                const std::vector<std::string>& notes, const Machine& machine,
+                Json table) {
   Json json = envelope(invocation.summary);
   json.update({{"model", request.source.name()},
                {"samples", request.samples.size()},
@@ -140,7 +151,7 @@ void print_json(const Invocation& invocation, const JobRequest& request,
                  {"link_us", machine.link_us},
                  {"coordinator_event_us", coordinator_us(machine)}}},
                {"rows", std::move(table)},
-               {"notes", request.notes}});
+               {"notes", notes}});
   fmt::print("{}\n", dump(json));
 }
 
@@ -176,23 +187,35 @@ void print_table(const JobRequest& request, const Machine& machine,
         row["nfe"].get<std::int64_t>(), row["rounds"].get<std::int64_t>(),
         real("relative_rmse"));
   }
+  constexpr auto kColumns = std::to_array<Column>(
+      {{"emul. sec.", "modelled seconds"},
+       {"× 1 dev.", "times as fast as one device of speed 1"},
+       {"busy", "share of the time that the devices compute"},
+       {"÷ bound", "seconds by the least that any order of the work takes"},
+       {"÷ list", "seconds by those of a list schedule of the same passes"}});
+  explain_columns(kColumns);
 }
 
 }  // namespace
 
-int bench_emulated(Invocation& invocation, const JobRequest& request,
+int bench_emulated(Invocation& invocation, std::span<const JobRequest> requests,
+                   const std::vector<std::string>& notes,
                    const JobRunner& runner) {
   const config::Config& config = invocation.config;
-  std::vector<Row> rows = rows_of(config.emulation, request);
+  const JobRequest& first = requests.front();
+  std::vector<Row> rows = rows_of(config.emulation, requests);
+  ProgressPrinter printer(progress_kind(config), stderr, SteadyClock().now());
+  RunsProgress progress(printer, rows.size());
   for (Row& row : rows) {
-    run(invocation, runner, row);
+    run(invocation, runner, progress, row);
   }
+  printer.finish();
   Json table = table_of(rows);
   invocation.take_last_word();
   if (config.json) {
-    print_json(invocation, request, rows.back().machine, std::move(table));
+    print_json(invocation, first, notes, rows.back().machine, std::move(table));
   } else {
-    print_table(request, rows.back().machine, table);
+    print_table(first, rows.back().machine, table);
   }
   return 0;
 }

@@ -1,15 +1,21 @@
 #pragma once
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "actors/cli/job_runner.h"
 #include "actors/cli/verbs.h"
 
 namespace troupe::actors {
 
-/// `bench --emulate`: runs the request and a sequential baseline on modelled
-/// devices, and prints both, marked as emulated. Returns the exit code.
+/// `bench --emulate`: runs a sequential baseline and the requests, of one job
+/// but for the method, on modelled devices, and prints all, marked as emulated.
+/// Returns the exit code.
 /// Errors: what the run failed with; those of StopFlag::check.
 [[nodiscard]] int bench_emulated(Invocation& invocation,
-                                 const JobRequest& request,
+                                 std::span<const JobRequest> requests,
+                                 const std::vector<std::string>& notes,
                                  const JobRunner& runner);
 
 }  // namespace troupe::actors

@@ -1,10 +1,38 @@
 #include "actors/cli/bench_measure.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "kernels/core/hash.h"
 
 namespace troupe::actors {
+
+void RunsProgress::on_progress(const JobProgress& progress) {
+  JobProgress all = progress;
+  const auto runs = static_cast<std::int64_t>(num_runs_);
+  const auto done = static_cast<std::int64_t>(num_done_);
+  all.samples_total = num_runs_ * progress.samples_total;
+  all.samples_done += num_done_ * progress.samples_total;
+  all.calls_total = runs * progress.calls_total;
+  all.calls_done += done * progress.calls_total;
+  printer_.update(all, SteadyClock().now());
+}
+
+void explain_columns(std::span<const Column> columns) {
+  const auto explain = [](const Column& column) {
+    fmt::print("{:<10} {}\n", column.head, column.meaning);
+  };
+  fmt::print("\n");
+  for (const Column& column : columns) {
+    explain(column);
+  }
+  explain({"NFE", "network calls of all images; a guided call counts once"});
+  explain({"rounds", "network calls that had to follow one another"});
+  explain({"rel. RMSE",
+           "how far the latents are from the first row's, by the size of "
+           "those; 0: no difference"});
+}
 
 void check_measured(const JobResult& result) {
   if (result.failure) {

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 
+#include "actors/cli/progress_printer.h"
 #include "actors/runtime.h"
 
 namespace troupe::actors {
@@ -16,6 +20,32 @@ struct LatentsObserver final : Observer {
 
   std::map<std::uint64_t, Tensor> latents;
 };
+
+/// Feeds a printer that shows how far all runs are together: so many, of the
+/// same samples and calls each.
+class RunsProgress final : public Observer {
+ public:
+  RunsProgress(ProgressPrinter& printer, std::size_t num_runs)
+      : printer_(printer), num_runs_(num_runs) {}
+  void on_progress(const JobProgress& progress) override;
+  /// The run that was shown is over.
+  void next() { ++num_done_; }
+
+ private:
+  ProgressPrinter& printer_;
+  std::size_t num_runs_;
+  std::size_t num_done_ = 0;
+};
+
+/// A column of a table, for its reader.
+struct Column {
+  std::string_view head;
+  std::string_view meaning;
+};
+
+/// Prints a line for each of these columns and of those that every table has:
+/// NFE, rounds and rel. RMSE.
+void explain_columns(std::span<const Column> columns);
 
 /// Errors: what a measured run failed with.
 void check_measured(const JobResult& result);

@@ -138,28 +138,30 @@ std::unique_ptr<ExecContext> JobRunner::make_decode_context() const {
   return std::make_unique<ExecContext>(1, on, found->options);
 }
 
-JobResult JobRunner::run(JobSpec spec, const config::Plan* other) const {
-  return run_job(job_of(std::move(spec), other));
+JobResult JobRunner::run(JobSpec spec) const {
+  return run_job(job_of(std::move(spec)));
 }
 
-JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
-  const config::Plan& plan = other != nullptr ? *other : request_.plan;
+JobSpec JobRunner::job_of(JobSpec spec) const {
+  return job_of(std::move(spec), request_, request_.plan);
+}
+
+JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request,
+                          const config::Plan& plan) const {
   const std::vector<std::string> classes =
-      other == nullptr
-          ? execution_classes_
-          : actors::execution_classes(request_, plan, weights_hash());
+      actors::execution_classes(request, plan, weights_hash());
   spec.parts = make_parts(
-      record_of(request_, conditions_, plan, weights_hash(), classes),
-      values_of(request_, conditions_), models_, request_.source.table());
-  spec.outcome_bytes = outcome_bytes(request_.source, spec.decode);
-  spec.value_sizes = value_sizes(request_, spec.decode);
-  spec.value_budget = request_.value_budget;
-  spec.begin = request_.samples.begin;
-  spec.end = request_.samples.end;
+      record_of(request, conditions_, plan, weights_hash(), classes),
+      values_of(request, conditions_), models_, request.source.table());
+  spec.outcome_bytes = outcome_bytes(request.source, spec.decode);
+  spec.value_sizes = value_sizes(request, spec.decode);
+  spec.value_budget = request.value_budget;
+  spec.begin = request.samples.begin;
+  spec.end = request.samples.end;
   spec.num_classes = static_cast<int>(classes.size());
-  spec.means = means_of(request_.devices, memory_info());
+  spec.means = means_of(request.devices, memory_info());
   if (!spec.waits_for_processes) {
-    spec.workers = places(plan);
+    spec.workers = places(request, plan);
   } else {
     spec.workers.clear();
     spec.means.devices.clear();
@@ -167,9 +169,10 @@ JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
   return spec;
 }
 
-std::vector<WorkerPlace> JobRunner::places(const config::Plan& plan) const {
+std::vector<WorkerPlace> JobRunner::places(const JobRequest& request,
+                                           const config::Plan& plan) const {
   std::vector<WorkerPlace> places =
-      worker_places(request_.devices, plan, request_.max_rows);
+      worker_places(request.devices, plan, request.max_rows);
   std::erase_if(places, [this](const WorkerPlace& place) {
     return std::ranges::any_of(lost_, [&place](const LostDevice& one) {
       return one.process == kHomeProcess && one.device == place.device;

@@ -69,8 +69,10 @@ class JobRunner {
   [[nodiscard]] const std::vector<DeviceModel>& models() const noexcept {
     return models_;
   }
-  /// Where the plan's workers run, on devices that did not fail.
-  [[nodiscard]] std::vector<WorkerPlace> places(const config::Plan& plan) const;
+  /// Where the request's workers run, on devices that did not fail.
+  [[nodiscard]] std::vector<WorkerPlace> places() const {
+    return places(request_, request_.plan);
+  }
   /// The job as it is offered to joining processes, and the values that its
   /// record names.
   [[nodiscard]] Offer offer() const;
@@ -78,14 +80,17 @@ class JobRunner {
 
   /// The job to run: parts, samples and workers follow from the request; all
   /// else is taken from `spec`.
-  /// plan: layout to use instead of the request's (bench's baselines).
-  [[nodiscard]] JobSpec job_of(JobSpec spec,
-                               const config::Plan* plan = nullptr) const;
-  /// Runs that job.
-  [[nodiscard]] JobResult run(JobSpec spec,
-                              const config::Plan* plan = nullptr) const;
+  [[nodiscard]] JobSpec job_of(JobSpec spec) const;
+  /// The same with another layout (bench's rows): `request` is of the same job
+  /// but for the method, and uses no device that the runner's request does not.
+  [[nodiscard]] JobSpec job_of(JobSpec spec, const JobRequest& request,
+                               const config::Plan& plan) const;
+  /// Runs the job.
+  [[nodiscard]] JobResult run(JobSpec spec) const;
 
  private:
+  [[nodiscard]] std::vector<WorkerPlace> places(const JobRequest& request,
+                                                const config::Plan& plan) const;
   void encode_prompts(StopFlag& stop, const Elsewhere& elsewhere);
   void load(const JobDevice& device, StopFlag& stop);
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/core/log.h"
+#include "kernels/core/system.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -94,7 +95,7 @@ std::string method_and_workers(const RunSummary& summary,
 }  // namespace
 
 void print_result(const RunSummary& summary, const RunOutputs& outputs,
-                  const std::string& here) {
+                  const std::string& here, bool only_measures) {
   std::string where;
   const bool to_stdout = outputs.images && outputs.images->is_stdout();
   if (to_stdout) {
@@ -109,11 +110,14 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
   const std::string line = fmt::format(
       "{} in {:.2f} s ({:.2f} images/s){}; {} {}, guidance {}, {}, {}; "
       "{} "
-      "in {}; {}",
+      "in {}; {}{}",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
       summary.sampler, counted(summary.steps, "step"), summary.guidance,
       method_and_workers(summary, here), summary.dtype,
       counted(summary.nfe, "network call"), counted(summary.rounds, "round"),
+      only_measures
+          ? "peak memory " + human_bytes(summary.peak_memory_bytes) + "; "
+          : std::string(),
       summary.latents_xxh3.empty()
           ? "no hash of all latents: " + why_no_hash(summary)
           : "latents " + summary.latents_xxh3 +

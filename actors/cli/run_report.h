@@ -13,9 +13,10 @@ namespace troupe::actors {
 
 /// The line that `troupe sample` ends with: what was made, how, where it is and
 /// the hash of the latents. To stdout, or to stderr where the image went to
-/// stdout. `here` is what describe_company says of this process.
+/// stdout. `here` is what describe_company says of this process. Of a run that
+/// only measures, it says the process's peak memory, too.
 void print_result(const RunSummary& summary, const RunOutputs& outputs,
-                  const std::string& here);
+                  const std::string& here, bool only_measures);
 
 /// Notes why the summary has no hash over all latents, if it has none.
 void note_missing_hash(RunSummary& summary);

@@ -418,7 +418,7 @@ int run_sample(Invocation& invocation) {
   if (config.json) {
     fmt::print("{}\n", to_json(summary));
   } else if (!config.quiet) {
-    print_result(summary, outputs, describe_company(request));
+    print_result(summary, outputs, describe_company(request), measures_only);
   }
   return summary.exit_code;
 }

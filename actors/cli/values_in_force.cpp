@@ -196,7 +196,11 @@ Origin origin_of(const ModelSource& source) {
 Decisions decide_job(const Config& config, const config::Recipe* recipe) {
   Config unchecked = config;
   unchecked.dry_run = true;  // whether it fits is no matter here
-  const JobRequest request = make_request(unchecked, recipe);
+  std::vector<JobRequest> requests;
+  for (const Config& one : config::configs_by_method(unchecked)) {
+    requests.push_back(make_request(one, recipe));
+  }
+  const JobRequest& request = requests.front();
   Origin origin = origin_of(request.source);
   origin.recipe = config.from;
   Decisions decisions;
@@ -205,7 +209,9 @@ Decisions decide_job(const Config& config, const config::Recipe* recipe) {
     decisions["guidance"] = {config::to_text(request.guidance_scale),
                              "default"};
   }
-  decide_method(config, request.plan.method, decisions);
+  for (const JobRequest& one : requests) {
+    decide_method(config, one.plan.method, decisions);
+  }
   remark(config, request, decisions);
   return decisions;
 }

@@ -20,7 +20,7 @@ constexpr std::array kVerbs = {
              "  troupe sample -m DIR -c 207,360 -n 16 -o out --grid grid.png\n"
              "  troupe sample -m DIR -n 64:128 --exists skip -o "
              "'out-{index:05}.png'\n"
-             "  troupe sample -m DIR --method picard -o fast.png\n"
+             "  troupe sample -m DIR -c 207 --method cfg -o fast.png\n"
              "  troupe sample -m DIR -c 207 -o - | display -\n"
              "  troupe sample --random-weights dit-xl-2-256 --dry-run\n"
              "  troupe sample -m DIR --from dog.png -o again.png\n"},
@@ -46,11 +46,12 @@ constexpr std::array kVerbs = {
              "  troupe verify dog.png --model DIR\n"
              "  troupe verify a.safetensors --against b.safetensors\n",
              true},
-    VerbInfo{Verb::bench, run_bench,
-             "measure a parallel method against one worker",
-             "(--model DIR | --random-weights NAME) [options]",
-             "  troupe bench -m DIR --method batch -n 4 --workers 2\n"
-             "  troupe bench -m DIR --method stale --segments 2 --steps 50\n"},
+    VerbInfo{
+        Verb::bench, run_bench, "measure a parallel method against one worker",
+        "(--model DIR | --random-weights NAME) [options]",
+        "  troupe bench -m DIR --method batch -n 4 --workers 2\n"
+        "  troupe bench -m DIR --method batch,cfg,picard -n 2 --workers 2\n"
+        "  troupe bench -m DIR --method stale --segments 2 --steps 50\n"},
     VerbInfo{Verb::doctor, run_doctor,
              "say what this machine and build have, and what is missing", "",
              "  troupe doctor\n"},

@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/core/dtype.h"
+
 namespace troupe::samplers {
 
 class Method;
@@ -70,9 +72,10 @@ struct MethodRow {
   /// Options as they are before the user's choices; null: MethodOptions as it
   /// is. num_calls: 0 if not known.
   MethodOptions (*defaults)(const MethodChoices&, int num_calls) = nullptr;
-  /// What the user should know about this choice; null: nothing.
-  std::string_view (*note)(const MethodChoices&,
-                           const MethodOptions&) = nullptr;
+  /// What the user should know about this choice; null: nothing. num_calls: as
+  /// above.
+  std::string_view (*note)(const MethodChoices&, const MethodOptions&,
+                           int num_calls) = nullptr;
   /// For one sample. Errors: see make_method.
   std::unique_ptr<Method> (*make)(const MethodOptions&, const Schedule&);
   /// Whether a result may have other bytes than the sequential run; null:
@@ -94,6 +97,10 @@ struct MethodRow {
     return InFlight{2, 2};
   };
   Turn (*turn)(const MethodOptions&, const TurnShape&);
+  /// The least evaluations that it was seen to make for each one of the
+  /// sequential run, where it makes more; null: one.
+  double (*least_work)(const MethodOptions&, int num_calls,
+                       DType compute) = nullptr;
   /// The most tasks of a sample, without its decode.
   double (*most_tasks)(const MethodOptions&, int num_calls);
   /// The most values of a sample that exist at once, of each kind, if `ready`

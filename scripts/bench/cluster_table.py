@@ -63,7 +63,8 @@ class Table:
         options, usual, _ = METHODS[method]
         arguments = [*options, "--steps", str(self.steps(model)), "-n",
                      str(samples or usual)]
-        return arguments + (["--warmup", str(WARMUP)] if method == "stale" else [])
+        exact = ["--warmup", str(WARMUP), "--final-fresh", "0"]
+        return arguments + (exact if method == "stale" else [])
 
     # -- rows ----------------------------------------------------------------------
 

@@ -66,6 +66,19 @@ TEST(Emulate, ModelsTheTimeItIsTold) {
             emulated({"--emulate", "3", "--method", "batch", "--jitter", "1"}));
 }
 
+TEST(Emulate, TakesSeveralMethodsInOneCall) {
+  const nlohmann::json rows =
+      emulated({"--emulate", "4", "--method", "batch,picard,pipeline",
+                "--segments", "2"})["rows"];
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[1],
+            emulated({"--emulate", "4", "--method", "batch"})["rows"][1]);
+  EXPECT_EQ(rows[2],
+            emulated({"--emulate", "4", "--method", "picard"})["rows"][1]);
+  EXPECT_EQ(rows[3], emulated({"--emulate", "4", "--method", "pipeline",
+                               "--segments", "2"})["rows"][1]);
+}
+
 TEST(Emulate, IsMarkedInTheTable) {
   const Outcome outcome = run(tiny_bench({"--emulate", "2"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -1,11 +1,15 @@
 // What --method picard gives to somebody who names no more, on a network whose
 // answer is known in closed form. (The demo model: scripts/bench_picard.sh.)
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <string>
 
+#include "actors/cli/job_request.h"
 #include "actors/denoiser_evaluator.h"
 #include "config/method_plan.h"
 #include "tests/actors/job_support.h"
@@ -59,9 +63,14 @@ double relative_rmse(const Tensor& found, const Tensor& exact) {
   return std::sqrt(error / norm);
 }
 
-TEST(PicardDefaults, TakeHalfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
+/// Of --method picard alone.
+MethodOptions usual_options(int calls) {
   config::Config config;
   config.method.kind = samplers::MethodKind::picard;
+  return config::make_plan(config, {.num_calls = calls}).method;
+}
+
+TEST(PicardDefaults, TakeHalfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
   const models::GaussianMixture mixture = pictures();
   for (const Solver solver : {Solver::ddim, Solver::euler, Solver::dpmpp}) {
     for (const int steps : {20, 50, 100}) {
@@ -71,8 +80,7 @@ TEST(PicardDefaults, TakeHalfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
       options.clip_sample = false;  // the means go beyond −1…1
       const Schedule schedule(options);
       const int calls = schedule.num_model_calls();
-      const MethodOptions method =
-          config::make_plan(config, {.num_calls = calls}).method;
+      const MethodOptions method = usual_options(calls);
       for (std::uint64_t sample = 0; sample < 6; ++sample) {
         const Drawn run = draw(mixture, schedule, method, sample);
         const Drawn exact = draw(mixture, schedule, {}, sample);
@@ -85,6 +93,63 @@ TEST(PicardDefaults, TakeHalfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
       }
     }
   }
+}
+
+/// What is said of a job by Picard, of `samples` samples on so many workers.
+std::string notes_on(int workers, std::uint64_t samples = 1,
+                     const std::function<void(config::Config&)>& change = {}) {
+  config::Config config;
+  config.random_weights = "dit-tiny";
+  config.classes = {"1"};
+  config.sampler.steps = 20;
+  config.compute = config::ComputeType::f32;
+  config.devices = {{DeviceKind::cpu, std::nullopt}};
+  config.method.kind = samplers::MethodKind::picard;
+  config.num_workers = workers;
+  config.num_threads = 1;
+  config.samples.end = samples;
+  if (change) {
+    change(config);
+  }
+  return fmt::format("{}", fmt::join(make_request(config).notes, "\n"));
+}
+
+TEST(PicardDefaults, AreCalledNoGainOnWorkersTooFewForTheirNetworkCalls) {
+  const double f32 = samplers::MethodKind::picard->least_work(usual_options(20),
+                                                              20, DType::f32);
+  const double bf16 = samplers::MethodKind::picard->least_work(
+      usual_options(20), 20, DType::bf16);
+  EXPECT_GT(bf16, f32) << "rounding keeps points from settling";
+  const int most = static_cast<int>(std::floor(f32));
+  const std::string expected = fmt::format(
+      "picard cannot gain with 1 sample on {} workers: in f32 it makes {:g} "
+      "times the network calls of the sequential run, or more",
+      most, f32);
+  EXPECT_NE(notes_on(most).find(expected), std::string::npos) << notes_on(most);
+  EXPECT_EQ(notes_on(most + 1).find("cannot gain"), std::string::npos);
+  // Each worker has a sample: more network calls only make it longer.
+  EXPECT_NE(notes_on(8, 8).find("cannot gain with 8 samples on 8 workers"),
+            std::string::npos);
+  EXPECT_NE(notes_on(8, 7).find("cannot gain"), std::string::npos);
+  EXPECT_EQ(notes_on(8, 2).find("cannot gain"), std::string::npos);
+}
+
+TEST(PicardDefaults, AreNotTakenForOtherSettingsOrOtherWorkers) {
+  const auto with_tolerance = [](config::Config& config) {
+    config.method.tolerance = 0.5;
+  };
+  EXPECT_EQ(notes_on(2, 1, with_tolerance).find("cannot gain"),
+            std::string::npos);
+  EXPECT_NE(notes_on(1, 1, with_tolerance)
+                .find("cannot gain with 1 sample on 1 worker"),
+            std::string::npos);
+  // Nobody knows how many workers come.
+  EXPECT_EQ(notes_on(1, 1,
+                     [](config::Config& config) {
+                       config.listen = "tcp://127.0.0.1:0";
+                     })
+                .find("cannot gain"),
+            std::string::npos);
 }
 
 }  // namespace

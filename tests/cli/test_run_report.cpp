@@ -40,9 +40,10 @@ TEST(RunReport, OfCancelledImagesSaysNeitherDoneNorFailed) {
   EXPECT_FALSE(json.contains("error"));
   EXPECT_EQ(json["notes"][0], "2 of 3 images were cancelled");
   testing::internal::CaptureStdout();
-  print_result(summary, {}, "1 worker");
+  print_result(summary, {}, "1 worker", /*only_measures=*/false);
   const std::string line = testing::internal::GetCapturedStdout();
   EXPECT_TRUE(line.starts_with("1 image made, 2 were cancelled in ")) << line;
+  EXPECT_EQ(line.find("peak memory"), std::string::npos) << line;
 }
 
 /// The report of a run of so many images, as far as it names the method.

@@ -272,12 +272,147 @@ TEST(VerifyVerb, SaysHowFarItIs) {
   EXPECT_EQ(verify("auto"), "") << "nobody looks at a bar";
 }
 
-TEST(BenchVerb, HasNoProgressToShow) {
-  const Outcome outcome = run({"bench", "--progress", "bar"});
+Outcome tiny_bench(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {
+      "bench", "--random-weights", "dit-tiny", "--class",   "1", "--steps",
+      "4",     "--dtype",          "f32",      "--repeats", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(arguments);
+}
+
+TEST(BenchVerb, SaysHowFarAllItsRunsAre) {
+  const Outcome lines = tiny_bench({"-n", "2", "--progress", "json"});
+  ASSERT_EQ(lines.exit_code, 0) << lines.err;
+  const std::size_t last = lines.err.rfind("{\"event\":\"progress\"");
+  ASSERT_NE(last, std::string::npos) << lines.err;
+  const auto progress =
+      nlohmann::json::parse(lines.err.substr(last, lines.err.find('\n', last)));
+  // Two baselines and the method, twice each.
+  EXPECT_EQ(progress["images_total"], 3 * 2 * 2);
+  EXPECT_EQ(progress["images_done"], 3 * 2 * 2);
+  EXPECT_EQ(progress["calls_total"], 3 * 2 * 2 * 4);
+  EXPECT_EQ(progress["fraction"], 1.0);
+
+  const Outcome plain = tiny_bench({});
+  EXPECT_NE(plain.err.find("100 %  6/6 images"), std::string::npos)
+      << plain.err;
+  EXPECT_EQ(tiny_bench({"--quiet"}).err, "");
+  const Outcome emulated =
+      run({"bench", "--random-weights", "dit-tiny", "--class", "1", "--steps",
+           "4", "--emulate", "2", "--method", "batch,cfg"});
+  EXPECT_NE(emulated.err.find("100 %  3/3 images"), std::string::npos)
+      << emulated.err;
+}
+
+TEST(BenchVerb, ExplainsItsColumns) {
+  const auto expect_explained = [](const Outcome& outcome,
+                                   const std::vector<std::string>& heads) {
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    for (const std::string& head : heads) {
+      const std::size_t in_table = outcome.out.find(head);
+      ASSERT_NE(in_table, std::string::npos) << head << outcome.out;
+      EXPECT_NE(outcome.out.find("\n" + head + " ", in_table),
+                std::string::npos)
+          << head << " is not explained:\n"
+          << outcome.out;
+    }
+  };
+  expect_explained(tiny_bench({}), {"seconds", "× 1 thr.", "× 2 thr.", "NFE",
+                                    "rounds", "rel. RMSE"});
+  expect_explained(run({"bench", "--random-weights", "dit-tiny", "--class", "1",
+                        "--steps", "4", "--emulate", "2"}),
+                   {"emul. sec.", "× 1 dev.", "busy", "÷ bound", "÷ list",
+                    "NFE", "rounds", "rel. RMSE"});
+}
+
+TEST(BenchVerb, MeasuresSeveralMethodsBesideOneBaseline) {
+  const auto rows_of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"-n", "2", "--workers", "2", "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = tiny_bench(all);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["rows"];
+  };
+  const auto rows = rows_of({"--method", "batch,cfg,picard,stale", "--window",
+                             "3", "--segments", "2"});
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_EQ(rows[0]["method"], "sequential");
+  EXPECT_EQ(rows[1]["method"], "sequential");
+  const std::vector<std::vector<std::string>> alone = {
+      {"--method", "batch"},
+      {"--method", "cfg"},
+      {"--method", "picard", "--window", "3"},
+      {"--method", "stale", "--segments", "2"}};
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    const auto expected = rows_of(alone[i]);
+    ASSERT_EQ(expected.size(), 3U);
+    EXPECT_EQ(rows[0]["latents_xxh3"], expected[0]["latents_xxh3"]);
+    for (const char* key : {"name", "method", "workers", "threads", "nfe",
+                            "rounds", "relative_rmse", "latents_xxh3"}) {
+      EXPECT_EQ(rows[i + 2][key], expected[2][key])
+          << key << " of " << alone[i][1];
+    }
+  }
+}
+
+TEST(BenchVerb, RefusesAnOptionThatNoneOfItsMethodsTakes) {
+  const Outcome none = tiny_bench({"--method", "batch,cfg", "--window", "3"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.err.find("[--window] this is an option of --method picard: "
+                          "got method batch,cfg"),
+            std::string::npos)
+      << none.err;
+  const Outcome automatic = tiny_bench({"--method", "auto,cfg"});
+  EXPECT_EQ(automatic.exit_code, 2);
+  EXPECT_NE(automatic.err.find("[--method] auto stands alone"),
+            std::string::npos)
+      << automatic.err;
+}
+
+TEST(BenchVerb, AloneTakesSeveralMethods) {
+  const Outcome outcome = run(tiny_sample({"--method", "batch,cfg"}));
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_NE(outcome.err.find("[--progress] this verb has no such option"),
+  EXPECT_NE(outcome.err.find(
+                "[--method] only bench takes several methods: got batch,cfg"),
             std::string::npos)
       << outcome.err;
+}
+
+TEST(SampleVerb, WarnsOfAMethodThatCannotGainBeforeItDraws) {
+  const Outcome outcome = run(tiny_sample(
+      {"--method", "picard", "--progress", "plain", "--class", "1"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::size_t warned =
+      outcome.err.find("picard cannot gain with 1 sample on 2 workers: ");
+  ASSERT_NE(warned, std::string::npos) << outcome.err;
+  EXPECT_LT(warned, outcome.err.find("1/1 images")) << outcome.err;
+}
+
+TEST(SampleVerb, SaysHowFarStalePicturesAreFromSequentialOnes) {
+  const auto notes = [](const std::vector<std::string>& method) {
+    std::vector<std::string> arguments = {"--dry-run", "--class", "1"};
+    arguments.insert(arguments.end(), method.begin(), method.end());
+    return run(tiny_sample(arguments)).err;
+  };
+  const char* figures = "relative RMSE on the demo model";
+  for (const std::vector<std::string>& measured :
+       {std::vector<std::string>{"--method", "stale"},
+        {"--preset", "asyncdiff"},
+        {"--preset", "asyncdiff2"}}) {
+    EXPECT_NE(notes(measured).find(figures), std::string::npos)
+        << measured[1] << notes(measured);
+  }
+  const std::string other = notes({"--method", "stale", "--ages", "2"});
+  EXPECT_EQ(other.find(figures), std::string::npos) << other;
+  EXPECT_NE(other.find("troupe bench measures"), std::string::npos) << other;
+  EXPECT_EQ(notes({"--method", "stale", "--ages", "0"}), "") << "it is exact";
+}
+
+TEST(SampleVerb, OfRandomWeightsSaysItsPeakMemory) {
+  const Outcome outcome = run(tiny_sample({}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("; peak memory "), std::string::npos)
+      << outcome.out;
 }
 
 TEST(BenchVerb, SaysWhatTheUserShouldKnow) {
@@ -316,6 +451,23 @@ TEST(BenchVerb, ShowsWhatPicardSavesOnTheDemoModel) {
   EXPECT_LE(picard["rounds"], 10) << picard.dump();
   EXPECT_LE(picard["relative_rmse"], 0.05) << picard.dump();
   EXPECT_GT(picard["relative_rmse"], 0.0) << "it approximates";
+}
+
+TEST(BenchVerb, ShowsThatStaleDefaultsComeNearerThanNoFreshLastSteps) {
+  const auto error = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "bench",      "--model", TROUPE_DEMO, "--class",  "26",
+        "--seed",     "3",       "--steps",   "20",       "--guidance",
+        "1",          "--dtype", "f32",       "--method", "stale",
+        "--segments", "2",       "--repeats", "1",        "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["rows"][2]["relative_rmse"].get<double>();
+  };
+  const double usual = error({});
+  EXPECT_GT(usual, 0.0) << "it approximates";
+  EXPECT_LT(usual, error({"--final-fresh", "0"}));
 }
 
 }  // namespace

@@ -266,6 +266,32 @@ TEST(LoadConfig, AChosenMethodTakesBackTheOptionsOfAnother) {
       std::vector<int>{2});
 }
 
+TEST(LoadConfig, BenchTakesSeveralMethodsAndOthersOne) {
+  const auto with = [](Verb verb, const std::vector<Setting>& flags,
+                       const std::vector<Setting>& environment = {}) {
+    return load_config(
+        verb, {.flags = flags, .environment = environment, .file = {}});
+  };
+  const Config several = with(
+      Verb::bench, {flag("method", "cfg,stale"), flag("preset", "asyncdiff")});
+  EXPECT_EQ(several.methods, (std::vector{samplers::MethodKind::cfg,
+                                          samplers::MethodKind::stale}));
+  EXPECT_EQ(several.method.kind, samplers::MethodKind::cfg);
+  EXPECT_EQ(find_option("method")->get(several), "cfg,stale");
+  const std::vector<Setting> said = {{"TROUPE_METHOD", "method", "cfg,picard"},
+                                     {"TROUPE_WINDOW", "window", "2"}};
+  EXPECT_EQ(with(Verb::bench, {}, said).methods.size(), 2U);
+  const Config one = with(Verb::bench, {flag("method", "picard")}, said);
+  EXPECT_TRUE(one.methods.empty());
+  EXPECT_EQ(one.method.window_size, 2);
+  EXPECT_EQ(with(Verb::bench, {flag("method", "cfg,picard")}, said)
+                .method.window_size,
+            2);
+  EXPECT_TRUE(with(Verb::verify, {}, said).methods.empty());
+  EXPECT_THROW((void)with(Verb::sample, {}, said), Error);
+  EXPECT_THROW((void)with(Verb::bench, {flag("method", "cfg,nothing")}), Error);
+}
+
 TEST(LoadConfig, APresetTakesBackTheStrideOfAWeakerSource) {
   const Config config = load_config(
       Verb::sample, {.flags = {flag("preset", "asyncdiff")},
@@ -330,8 +356,7 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   EXPECT_TRUE(starts_with("ages", std::to_string(method.age)));
   EXPECT_TRUE(starts_with("stride", std::to_string(method.stride)));
   EXPECT_TRUE(starts_with("warmup", std::to_string(method.warmup_steps)));
-  EXPECT_TRUE(
-      starts_with("final-fresh", std::to_string(method.final_fresh_steps)));
+  EXPECT_TRUE(starts_with("final-fresh", "a tenth of the model calls"));
   EXPECT_TRUE(starts_with("workers", "0"));
 }
 

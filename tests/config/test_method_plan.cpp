@@ -212,6 +212,48 @@ TEST(MethodPlan, ReadsAToleranceThatIsNamedAloneAsParaDigms) {
   EXPECT_EQ(options().tolerance, 0) << "ParaDiGMS's rule has no default";
 }
 
+TEST(MethodPlan, EndsAStaleRunWithFreshStepsUnlessAPresetSaysNone) {
+  Config config;
+  config.method.kind = MethodKind::stale;
+  const auto fresh = [&](int calls) {
+    return make_plan(config, {.num_blocks = 8, .num_calls = calls})
+        .method.final_fresh_steps;
+  };
+  EXPECT_EQ(fresh(20), 2);
+  EXPECT_EQ(fresh(50), 5);
+  EXPECT_EQ(fresh(1), 0);
+  config.method.final_fresh_steps = 0;
+  EXPECT_EQ(fresh(50), 0) << "a recipe names it, whatever the default is";
+  config.method.final_fresh_steps.reset();
+  config.method.kind.reset();
+  config.method.preset = "asyncdiff";
+  EXPECT_EQ(fresh(50), 0) << "AsyncDiff's";
+}
+
+TEST(MethodPlan, GivesEachOfBenchsMethodsItsOwnOptions) {
+  Config config;
+  config.methods = {MethodKind::picard, MethodKind::stale, MethodKind::batch};
+  config.method.kind = config.methods.front();
+  config.method.window_size = 3;
+  config.method.ages = {2};
+  config.method.tolerance = 0.1 + 0.2;
+  const std::vector<Config> each = configs_by_method(config);
+  ASSERT_EQ(each.size(), 3U);
+  samplers::MethodChoices picard;
+  picard.kind = MethodKind::picard;
+  picard.window_size = 3;
+  picard.tolerance = 0.1 + 0.2;
+  EXPECT_EQ(each[0].method, picard);
+  samplers::MethodChoices stale;
+  stale.kind = MethodKind::stale;
+  stale.ages = {2};
+  EXPECT_EQ(each[1].method, stale);
+  samplers::MethodChoices batch;
+  batch.kind = MethodKind::batch;
+  EXPECT_EQ(each[2].method, batch);
+  EXPECT_TRUE(each[2].methods.empty());
+}
+
 TEST(MethodPlan, RefusesToShareBranchesThatAreNotThere) {
   Config config;
   config.method.kind = MethodKind::cfg;
