@@ -128,9 +128,8 @@ std::string help_text(const VerbInfo& verb, bool all) {
   return text +
          wrapped("",
                  "In brackets: the default. --print-config says what holds for "
-                 "a job, and why. A list may be given in pieces, and --prompt "
-                 "several "
-                 "times. Any other option has one value.",
+                 "a job, and why. A list may be given in pieces. Any other "
+                 "option has one value.",
                  0) +
          "\nExamples\n" + verb.examples;
 }

@@ -61,7 +61,7 @@ TEST(MethodPlan, CountsTheWorkersOfOtherProcesses) {
   EXPECT_EQ(kind(directs), MethodKind::cfg);
   directs.only_others = true;
   EXPECT_EQ(kind(directs), MethodKind::sequential);
-  EXPECT_EQ(make_plan(config, joined(3, {2, 0})).num_workers, 3)
+  EXPECT_EQ(make_plan(config, joined(3, {2, 0})).num_workers, 4)
       << "of this process";
 }
 

@@ -20,7 +20,7 @@ PROBE, TROUPE = (str(pathlib.Path(sys.argv.pop(1)).resolve()) for _ in range(2))
 
 # Stands for the program in a Slurm job: waits for the signal that comes before the time
 # limit, and ends with the code that the test wants.
-TROUPE = """#!/bin/sh
+SLURM_PROGRAM = """#!/bin/sh
 trap 'kill "$sleeper"; exit "$CODE"' TERM
 sleep 60 >/dev/null 2>&1 &
 sleeper=$!
@@ -192,7 +192,7 @@ class Scripts(unittest.TestCase):
             self.assert_refused(run(PROBE, *arguments), "forward_probe: ")
 
     def test_a_slurm_job_that_is_cancelled_does_not_go_back_to_the_queue(self):
-        for name, text in (("troupe", TROUPE), ("scontrol", SCONTROL)):
+        for name, text in (("troupe", SLURM_PROGRAM), ("scontrol", SCONTROL)):
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
         for code, calls in ((75, ["requeue 7"]), (9, ["update JobId=7 Requeue=0"]),
