@@ -362,17 +362,20 @@ std::string_view picard_note(const MethodChoices& /*choices*/,
            "rounds";
   }
   return is_usual(options, num_calls)
-             ? "picard approximates: NUMBERS; --tolerance 0 gives their bytes"
+             ? "picard approximates: on the bundled model its latents are at "
+               "most 0.05 (relative RMSE) from the sequential run's; "
+               "--tolerance 0 gives their bytes"
              : "picard approximates: troupe bench measures how far its "
                "latents are from the sequential run's; --tolerance 0 gives "
                "their bytes";
 }
 
-/// In bf16 the last rounds correct what rounding moved. Of
-/// scripts/bench_picard.sh.
+/// The least that scripts/bench_picard.sh saw over 20 and 50 steps: in f32 2.5,
+/// in bf16 3.2. In bf16 the last rounds correct what rounding moved: over 50
+/// steps it makes 4.4 to 6.9 times the calls.
 double picard_work(const MethodOptions& options, int num_calls, DType compute) {
   constexpr double kF32 = 2.0;
-  constexpr double kBf16 = 4.5;
+  constexpr double kBf16 = 3.0;
   if (!is_usual(options, num_calls)) {
     return 1;  // not measured
   }

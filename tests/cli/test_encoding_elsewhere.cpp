@@ -140,8 +140,8 @@ TEST_F(EncodingElsewhere, GivesTheBytesOfHome) {
   add_worker();
   const Outcome outcome = head_->wait();
   expect_bytes_of_home(outcome);
-  expect_said(outcome, "listening at " + endpoint() +
-                           ": a worker that comes is to encode the prompts");
+  expect_said(outcome, "listening at " + endpoint());
+  expect_said(outcome, "a worker that comes is to encode the prompts");
   const Outcome worker = workers_[0]->wait();
   EXPECT_EQ(worker.exit_code, 0) << worker.err;
   expect_said(worker, "encodes 4 texts for the job at " + endpoint());

@@ -51,7 +51,7 @@ std::string line_of(RunSummary summary, std::size_t images, int workers) {
   summary.images.resize(images);
   summary.workers = workers;
   testing::internal::CaptureStdout();
-  print_result(summary, {}, std::to_string(workers) + " workers");
+  print_result(summary, {}, std::to_string(workers) + " workers", false);
   const std::string line = testing::internal::GetCapturedStdout();
   const std::size_t begin = line.find("guidance 1, ") + 12;
   return line.substr(begin, line.find(", f32;") - begin);

@@ -182,8 +182,8 @@ TEST(Sample, WritesOverNothingUnlessTold) {
   const TempFolder folder;
   const std::string mine = folder.write("mine.png", "mine");
   for (const char* flag : {"--grid", "--preview", "--trace", "--out"}) {
-    const Outcome outcome =
-        run(tiny_sample({"-o", folder.path("a.png"), flag, mine}));
+    const Outcome outcome = run(
+        overridden(tiny_sample({"-o", folder.path("a.png")}), {flag, mine}));
     EXPECT_EQ(outcome.exit_code, 2) << flag;
     EXPECT_NE(outcome.err.find("--exists replace"), std::string::npos) << flag;
   }

@@ -119,10 +119,9 @@ TEST_F(WaitingJob, WaitsForAsManyProcessesAsAreAskedFor) {
   expect_said(outcome, "troupe: 0 worker processes here\n");
   expect_said(outcome, "troupe: 2 worker processes here\n");
   expect_said(outcome, "the job begins: cfg, with 2 workers in other process");
-  for (const auto& worker : workers_) {
-    expect_said(worker->wait(),
-                "the job at " + endpoint() + " has not begun: waiting for it");
-  }
+  // The last worker may find that the job begins at once.
+  expect_said(workers_[0]->wait(),
+              "the job at " + endpoint() + " has not begun: waiting for it");
 }
 
 TEST_F(WaitingJob, BeginsWithThoseWhoAreThereWhenTheTimeIsOver) {
