@@ -362,21 +362,27 @@ std::string_view picard_note(const MethodChoices& /*choices*/,
            "rounds";
   }
   return is_usual(options, num_calls)
-             ? "picard approximates: NUMBERS; --tolerance 0 gives their bytes"
+             ? "picard approximates: of 50 steps of the demo model it takes 17 "
+               "to 23 "
+               "rounds in f32 and 30 to 46 in bf16; in f32 relative RMSE is at "
+               "most 0.005, of 20 steps 0.046; --tolerance 0 gives the "
+               "sequential bytes"
              : "picard approximates: troupe bench measures how far its "
                "latents are from the sequential run's; --tolerance 0 gives "
                "their bytes";
 }
 
-/// In bf16 the last rounds correct what rounding moved. Of
-/// scripts/bench_picard.sh.
+/// The fewest network calls by those of the sequential run, on the demo model:
+/// 52 of 20 and 124 of 50 in f32, 227 of 50 in bf16. Shorter runs in bf16 are
+/// not known well: they count as in f32.
 double picard_work(const MethodOptions& options, int num_calls, DType compute) {
-  constexpr double kF32 = 2.0;
+  constexpr double kF32 = 2.4;
   constexpr double kBf16 = 4.5;
+  constexpr int kMeasuredInBf16 = 50;
   if (!is_usual(options, num_calls)) {
     return 1;  // not measured
   }
-  return compute == DType::bf16 ? kBf16 : kF32;
+  return compute == DType::bf16 && num_calls >= kMeasuredInBf16 ? kBf16 : kF32;
 }
 
 std::unique_ptr<Method> make_picard(const MethodOptions& options,

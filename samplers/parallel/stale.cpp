@@ -356,10 +356,19 @@ std::string_view stale_note(const MethodChoices& /*choices*/,
   const int fresh = options.final_fresh_steps;
   if (has_usual_graph && options.stride == 1 &&
       fresh == num_calls / kFreshShare) {
-    return "DEFAULTFIG";
+    return "stale approximates: relative RMSE on the demo model in bf16, "
+           "median "
+           "(worst) of eight classes: 0.15 (0.38) at 20 steps; troupe bench "
+           "measures others; --ages 0 gives the sequential bytes";
   }
   if (has_usual_graph && fresh == 0) {
-    return options.stride == 1 ? "AD1FIG" : "AD2FIG";
+    return options.stride == 1
+               ? "asyncdiff approximates: relative RMSE on the demo model in "
+                 "bf16, median (worst) of eight classes: 0.17 (0.40) at 20 "
+                 "steps, 0.14 (0.26) at 50; troupe bench measures others"
+               : "asyncdiff2 approximates: relative RMSE on the demo model in "
+                 "bf16, median (worst) of eight classes: 0.47 (0.53) at 20 "
+                 "steps, 0.33 (0.43) at 50; troupe bench measures others";
   }
   return "stale approximates: troupe bench measures how far its latents are "
          "from the sequential run's; --ages 0 gives their bytes";
