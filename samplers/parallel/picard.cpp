@@ -379,7 +379,7 @@ double picard_work(const MethodOptions& options, int num_calls, DType compute) {
   if (!is_usual(options, num_calls)) {
     return 1;  // not measured
   }
-  return compute == DType::bf16 ? kBf16 : kF32;
+  return compute == DType::bf16 && num_calls >= kMeasuredInBf16 ? kBf16 : kF32;
 }
 
 std::unique_ptr<Method> make_picard(const MethodOptions& options,

@@ -118,7 +118,7 @@ TEST(PicardDefaults, AreCalledNoGainOnWorkersTooFewForTheirNetworkCalls) {
   const double f32 = samplers::MethodKind::picard->least_work(usual_options(20),
                                                               20, DType::f32);
   const double bf16 = samplers::MethodKind::picard->least_work(
-      usual_options(20), 20, DType::bf16);
+      usual_options(50), 50, DType::bf16);
   EXPECT_GT(bf16, f32) << "rounding keeps points from settling";
   const int most = static_cast<int>(std::floor(f32));
   const std::string expected = fmt::format(
