@@ -9,13 +9,27 @@
 namespace troupe::actors {
 
 void RunsProgress::on_progress(const JobProgress& progress) {
-  JobProgress all = progress;
+  run_ = progress;
+  print();
+}
+
+void RunsProgress::next() {
+  run_.samples_done = run_.samples_total;
+  run_.calls_done = run_.calls_total;
+  print();
+  run_.samples_done = 0;
+  run_.calls_done = 0;
+  ++num_done_;
+}
+
+void RunsProgress::print() {
+  JobProgress all = run_;
   const auto runs = static_cast<std::int64_t>(num_runs_);
   const auto done = static_cast<std::int64_t>(num_done_);
-  all.samples_total = num_runs_ * progress.samples_total;
-  all.samples_done += num_done_ * progress.samples_total;
-  all.calls_total = runs * progress.calls_total;
-  all.calls_done += done * progress.calls_total;
+  all.samples_total = num_runs_ * run_.samples_total;
+  all.samples_done += num_done_ * run_.samples_total;
+  all.calls_total = runs * run_.calls_total;
+  all.calls_done += done * run_.calls_total;
   printer_.update(all, SteadyClock().now());
 }
 

@@ -29,10 +29,13 @@ class RunsProgress final : public Observer {
       : printer_(printer), num_runs_(num_runs) {}
   void on_progress(const JobProgress& progress) override;
   /// The run that was shown is over.
-  void next() { ++num_done_; }
+  void next();
 
  private:
+  void print();
+
   ProgressPrinter& printer_;
+  JobProgress run_;  ///< of the run under way
   std::size_t num_runs_;
   std::size_t num_done_ = 0;
 };

@@ -356,18 +356,20 @@ std::string_view stale_note(const MethodChoices& /*choices*/,
   const int fresh = options.final_fresh_steps;
   if (has_usual_graph && options.stride == 1 &&
       fresh == num_calls / kFreshShare) {
-    return "stale approximates: on the bundled model its latents are 0.15 "
-           "(relative RMSE, median; at worst 0.38) from the sequential run's "
-           "at 20 steps; --ages 0 gives their bytes";
+    return "stale approximates: relative RMSE from the sequential latents on "
+           "the demo model, median (worst) of eight classes: 0.15 (0.38) at 20 "
+           "steps; troupe bench measures others; --ages 0 gives their bytes";
   }
   if (has_usual_graph && fresh == 0) {
     return options.stride == 1
-               ? "stale approximates: on the bundled model its latents are "
-                 "0.17 (relative RMSE, median; at worst 0.40) from the "
-                 "sequential run's at 20 steps; --ages 0 gives their bytes"
-               : "stale approximates: on the bundled model its latents are "
-                 "0.47 (relative RMSE, median; at worst 0.53) from the "
-                 "sequential run's at 20 steps; another preset is nearer";
+               ? "asyncdiff approximates: relative RMSE from the sequential "
+                 "latents on the demo model, median (worst) of eight classes: "
+                 "0.17 (0.40) at 20 steps, 0.14 (0.26) at 50; troupe bench "
+                 "measures others"
+               : "asyncdiff2 approximates: relative RMSE from the sequential "
+                 "latents on the demo model, median (worst) of eight classes: "
+                 "0.47 (0.53) at 20 steps, 0.33 (0.43) at 50; troupe bench "
+                 "measures others";
   }
   return "stale approximates: troupe bench measures how far its latents are "
          "from the sequential run's; --ages 0 gives their bytes";

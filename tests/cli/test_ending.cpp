@@ -108,7 +108,7 @@ TEST(Ending, ASecondInterruptStillSaysHowItEnded) {
 TEST(Ending, OfOtherVerbsIsTheSame) {
   for (int trial = 0; trial < 20; ++trial) {
     Program program({"bench", "--random-weights", "dit-tiny", "--steps", "100",
-                     "--class", "1", "--json"});
+                     "--class", "1", "--json", "--progress", "none"});
     program.await([&] { return has_begun(program.pid()); });
     std::this_thread::sleep_for(microseconds(trial * 4000));
     program.signal(SIGTERM);

@@ -394,7 +394,7 @@ TEST(SampleVerb, SaysHowFarStalePicturesAreFromSequentialOnes) {
     arguments.insert(arguments.end(), method.begin(), method.end());
     return run(tiny_sample(arguments)).err;
   };
-  const char* figures = "relative RMSE on the demo model";
+  const char* figures = "latents on the demo model, median";
   for (const std::vector<std::string>& measured :
        {std::vector<std::string>{"--method", "stale"},
         {"--preset", "asyncdiff"},
