@@ -42,8 +42,8 @@ method_settings(const samplers::MethodOptions& options);
 /// Copies a method's options from `from` where `to` does not set them.
 void copy_options(const Config& from, samplers::MethodKind kind, Config& to);
 
-/// Refuses options that belong to none of these methods.
-/// Errors: Errc::invalid_argument with the methods that take the option.
+/// Errors: Errc::invalid_argument for an option that no method of `kinds`
+/// takes. Errors: Errc::invalid_argument with the methods that take the option.
 void check_method_options(const Config& config,
                           std::span<const samplers::MethodKind> kinds);
 

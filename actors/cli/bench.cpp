@@ -171,7 +171,7 @@ void print_table(const config::Config& config, const JobRequest& request,
   explain_columns(columns);
 }
 
-/// Requests of each method of --method, of one job but for that.
+/// A request for each method of --method. All else of the requests is equal.
 std::vector<JobRequest> requests_of(const config::Config& config) {
   std::vector<JobRequest> requests;
   for (const config::Config& one : config::configs_by_method(config)) {
@@ -180,8 +180,8 @@ std::vector<JobRequest> requests_of(const config::Config& config) {
   return requests;
 }
 
-/// Weights are loaded for the devices of this one. Devices get their workers in
-/// turn, so it uses all that others use.
+/// The request that uses the most devices; weights are loaded for its devices.
+/// Workers are dealt to devices in turn, so no request uses another device.
 const JobRequest& widest(std::span<const JobRequest> requests) {
   return *std::ranges::max_element(requests, {}, [](const JobRequest& request) {
     return std::ranges::count_if(request.devices, [](const JobDevice& device) {

@@ -21,8 +21,8 @@ struct LatentsObserver final : Observer {
   std::map<std::uint64_t, Tensor> latents;
 };
 
-/// Feeds a printer that shows how far all runs are together: so many, of the
-/// same samples and calls each.
+/// Shows the progress of `num_runs` runs as one. Every run has the same samples
+/// and calls.
 class RunsProgress final : public Observer {
  public:
   RunsProgress(ProgressPrinter& printer, std::size_t num_runs)
@@ -46,8 +46,8 @@ struct Column {
   std::string_view meaning;
 };
 
-/// Prints a line for each of these columns and of those that every table has:
-/// NFE, rounds and rel. RMSE.
+/// Prints a line for each of `columns`, then for NFE, rounds and rel. RMSE,
+/// which every table has.
 void explain_columns(std::span<const Column> columns);
 
 /// Errors: what a measured run failed with.

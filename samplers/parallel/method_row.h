@@ -97,8 +97,8 @@ struct MethodRow {
     return InFlight{2, 2};
   };
   Turn (*turn)(const MethodOptions&, const TurnShape&);
-  /// The least evaluations that it was seen to make for each one of the
-  /// sequential run, where it makes more; null: one.
+  /// How many evaluations the method makes at least per evaluation of the
+  /// sequential run, as measured; null: one.
   double (*least_work)(const MethodOptions&, int num_calls,
                        DType compute) = nullptr;
   /// The most tasks of a sample, without its decode.

@@ -1,5 +1,5 @@
-// Before a job begins: who is waited for (--wait-workers), and what --method
-// auto makes of those who have come.
+// Before a job begins: it waits for workers (--wait-workers), and --method auto
+// counts the workers that are there.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -207,7 +207,7 @@ TEST_F(WaitingJob, IsPlannedAsFarAsItIsKnown) {
   expect_said(
       run(sample({"--workers", "1", "--listen", endpoint(), "--print-job"})),
       "--method auto takes " + known);
-  // Several images go to whoever comes, one to each.
+  // Each worker process that comes gets one of several images.
   const Outcome several =
       plan({"--listen", endpoint(), "--guidance", "1", "-n", "3"});
   EXPECT_NE(several.out.find("method     batch\n"), std::string::npos)
