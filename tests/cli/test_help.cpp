@@ -13,8 +13,6 @@
 namespace troupe::test {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::array kVerbs = {"sample", "schedule", "inspect", "verify",
                                "bench",  "doctor",   "keys",    "worker",
                                "ls",     "cancel",   "encode"};
@@ -49,7 +47,7 @@ Document json_document() {
   return document;
 }
 
-const char* type_of(const json& value) {
+const char* type_of(const nlohmann::json& value) {
   return value.is_boolean()          ? "boolean"
          : value.is_number_integer() ? "integer"
          : value.is_number()         ? "number"
@@ -59,7 +57,7 @@ const char* type_of(const json& value) {
                                      : "object";
 }
 
-bool is_of(const json& value, const std::string& types) {
+bool is_of(const nlohmann::json& value, const std::string& types) {
   const std::string type = type_of(value);
   return types.find(type) != std::string::npos ||
          (type == "integer" && types.find("number") != std::string::npos);
@@ -75,7 +73,8 @@ class Reader {
  public:
   explicit Reader(Document document) : document_(std::move(document)) {}
 
-  void expect_documented(const json& value, const std::string& section) {
+  void expect_documented(const nlohmann::json& value,
+                         const std::string& section) {
     look(value, section, "");
   }
   /// Rows that no run has printed.
@@ -92,7 +91,7 @@ class Reader {
   }
 
  private:
-  void look(const json& value, const std::string& section,
+  void look(const nlohmann::json& value, const std::string& section,
             const std::string& path) {
     if (section == "inspect" && path == "items[].recipe" && !value.is_null()) {
       seen_.insert("inspect: items[].recipe");
@@ -108,14 +107,14 @@ class Reader {
         look(item, section, path.empty() ? name : path + "." + name);
       }
     } else if (value.is_array()) {
-      for (const json& item : value) {
+      for (const nlohmann::json& item : value) {
         if (item.is_object()) {
           look(item, section, path + "[]");
         }
       }
     }
   }
-  void check(const json& value, const std::string& section,
+  void check(const nlohmann::json& value, const std::string& section,
              const std::string& path) {
     if (path.ends_with("[]")) {
       return;
@@ -163,7 +162,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
     arguments.emplace_back("--json");
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.exit_code, code) << arguments[0] << outcome.err;
-    const json printed = outcome.json();
+    const nlohmann::json printed = outcome.json();
     for (const char* key :
          {"schema", "version", "verb", "status", "exit_code"}) {
       EXPECT_TRUE(printed.contains(key)) << arguments[0] << " " << key;
@@ -216,7 +215,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
     look({"cancel", job.endpoint(), "--sample", "40"}, 2);
     job.worker(0).signal(SIGKILL);
     job.head().await([&] {
-      const json now = run({"ls", job.endpoint(), "--json"}).json();
+      const nlohmann::json now = run({"ls", job.endpoint(), "--json"}).json();
       return now["nodes"][1]["status"] == "left";
     });
     look({"ls", job.endpoint()}, 0);
@@ -301,7 +300,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
 }
 
 TEST(HelpJson, HasEveryKeyOfAPrintedJob) {
-  const json job =
+  const nlohmann::json job =
       run(tiny_sample({"--guidance", "2", "--print-job", "--json"})).json();
   std::set<std::string> printed;
   const std::set<std::string> of_every_verb = {"schema", "version", "verb",
@@ -331,7 +330,7 @@ TEST(HelpJson, HasEveryKeyOfProgress) {
       {"-o", folder.path("a.png"), "--class", "1", "--progress", "json"}));
   std::istringstream lines(outcome.err);
   for (std::string line; std::getline(lines, line);) {
-    reader.expect_documented(json::parse(line), "--progress json");
+    reader.expect_documented(nlohmann::json::parse(line), "--progress json");
   }
   for (const std::string& path : reader.unseen()) {
     EXPECT_FALSE(path.starts_with("--progress json")) << path;
@@ -372,7 +371,7 @@ TEST(HelpExitCodes, HasEveryCodeThatRunsEndWith) {
   const TempFolder folder;
   const auto expect = [&](const Outcome& outcome, int number) {
     EXPECT_EQ(outcome.exit_code, number) << outcome.err;
-    const json printed = outcome.json();
+    const nlohmann::json printed = outcome.json();
     if (number != 0) {
       EXPECT_TRUE(document.at(number).contains(printed["error"]["code"]))
           << printed["error"];

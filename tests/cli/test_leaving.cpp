@@ -11,7 +11,6 @@
 namespace troupe::test {
 namespace {
 
-using nlohmann::json;
 using Arguments = std::vector<std::string>;
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -24,7 +23,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 }
 
 /// "process 1 (host:42)", as the log has it.
-std::string label_of(const json& node) {
+std::string label_of(const nlohmann::json& node) {
   return "process " + std::to_string(node["process"].get<int>()) + " (" +
          std::string(node["name"]) + ")";
 }
@@ -37,14 +36,14 @@ const Arguments kSecondsOfWork = {"--method", "batch",   "-n",
 void await_both(LinkJob& job) {
   job.await_images(1);  // now it listens
   job.head().await([&] {
-    const json nodes = look(job)["nodes"];
+    const nlohmann::json nodes = look(job)["nodes"];
     return nodes.size() == 3 && nodes[1]["rows"] > 0 && nodes[2]["rows"] > 0;
   });
 }
 
 /// Waits until the job reports that it has no workers.
-json await_waiting(LinkJob& job) {
-  json now;
+nlohmann::json await_waiting(LinkJob& job) {
+  nlohmann::json now;
   job.head().await([&] {
     now = look(job);
     return now["waits_for_workers"].get<bool>();
@@ -62,9 +61,9 @@ TEST(Leaving, NamesTheProcessThatIsFrozenAsNodesDo) {
   job.worker(0).signal(SIGKILL);
   job.worker(0).signal(SIGCONT);
   ASSERT_EQ(end.exit_code, 0) << end.err;
-  const json nodes = end.json()["nodes"];
+  const nlohmann::json nodes = end.json()["nodes"];
   int frozen = 0;
-  for (const json& node : nodes) {
+  for (const nlohmann::json& node : nodes) {
     if (node["status"] == "left") {
       ++frozen;
       const std::string cause = "nothing was heard of process " +
@@ -88,7 +87,7 @@ TEST_P(NobodyIsLeft, SoTheJobWaitsForWorkers) {
   job.await_images(1);
   EXPECT_EQ(look(job)["waits_for_workers"], false);
   job.worker(0).signal(GetParam());
-  const json now = await_waiting(job);
+  const nlohmann::json now = await_waiting(job);
   EXPECT_GT(now["fraction"], 0);
   EXPECT_EQ(now["calls_per_second"], 0);
   EXPECT_TRUE(now["seconds_left"].is_null());
@@ -98,7 +97,7 @@ TEST_P(NobodyIsLeft, SoTheJobWaitsForWorkers) {
   job.add_worker();
   const Outcome end = job.outcome();
   ASSERT_EQ(end.exit_code, 0) << end.err;
-  const json result = end.json();
+  const nlohmann::json result = end.json();
   const std::string says =
       label_of(result["nodes"][1]) +
       (GetParam() == SIGTERM
@@ -124,7 +123,7 @@ TEST(Leaving, AndJoiningAreToldWhenVerbose) {
     job.worker(0).signal(SIGTERM);
     const Outcome end = job.outcome();
     ASSERT_EQ(end.exit_code, 0) << end.err;
-    const json nodes = end.json()["nodes"];
+    const nlohmann::json nodes = end.json()["nodes"];
     const std::size_t says = is_verbose ? 1 : 0;
     for (const std::size_t process : {1U, 2U}) {
       EXPECT_EQ(count_of(end.err, label_of(nodes[process]) +

@@ -15,7 +15,6 @@
 namespace troupe::test {
 namespace {
 
-using nlohmann::json;
 using Arguments = std::vector<std::string>;
 
 /// One that nobody waits for.
@@ -41,8 +40,9 @@ void expect_one_line(const Arguments& arguments, int code,
   EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
 }
 
-const json* image_of(const json& summary, std::uint64_t index) {
-  for (const json& image : summary["images"]) {
+const nlohmann::json* image_of(const nlohmann::json& summary,
+                               std::uint64_t index) {
+  for (const nlohmann::json& image : summary["images"]) {
     if (image["index"] == index) {
       return &image;
     }
@@ -54,7 +54,7 @@ TEST(Ls, ShowsTheJobAndWhoComputes) {
   LinkJob job(kSomeImages);
   job.add_worker();
   job.await_images(1);  // now it listens
-  json now;
+  nlohmann::json now;
   job.head().await([&] {  // reports come 20 times a second
     now = look(job);
     return now["images_done"] >= 2;
@@ -82,7 +82,7 @@ TEST(Ls, ShowsTheJobAndWhoComputes) {
       << shown.out;
   EXPECT_GE(now["nodes"][1]["threads"], 1);
   EXPECT_GT(now["nodes"][1]["memory_bytes"], 0);
-  const json result = job.finish();
+  const nlohmann::json result = job.finish();
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
   EXPECT_EQ(result["nodes"].size(), 2U) << "who looks is no node";
   EXPECT_LE(now["nodes"][1]["rows"], result["nodes"][1]["rows"]);
@@ -101,7 +101,7 @@ TEST(Ls, FollowsTheJobUntilItIsOver) {
   std::istringstream lines(outcome.out);
   std::uint64_t done = 0;
   for (std::string line; std::getline(lines, line);) {
-    const json now = json::parse(line);
+    const nlohmann::json now = nlohmann::json::parse(line);
     EXPECT_GE(now["images_done"], done);
     done = now["images_done"];
   }
@@ -151,7 +151,7 @@ TEST(Cancel, EndsTheJobAndSaysWhoDidIt) {
       << outcome.out;
   const Outcome cancelled = job.head().wait();
   EXPECT_EQ(cancelled.exit_code, 9) << cancelled.err;
-  const json result = cancelled.json();
+  const nlohmann::json result = cancelled.json();
   EXPECT_EQ(result["status"], "cancelled");
   EXPECT_EQ(result["exit_code"], 9);
   EXPECT_EQ(result["error"]["code"], "cancelled");
@@ -190,12 +190,12 @@ TEST(Cancel, TakesOneImageOutOfTheJob) {
   EXPECT_EQ(look(job)["images_cancelled"], 1);
   const Outcome ended = job.head().wait();
   EXPECT_EQ(ended.exit_code, 7) << ended.err;
-  const json result = ended.json();
+  const nlohmann::json result = ended.json();
   EXPECT_EQ(result["status"], "cancelled");
-  const json alone = job.alone();
+  const nlohmann::json alone = job.alone();
   ASSERT_EQ(result["images"].size(), 60U);
   for (std::uint64_t i = 0; i < 60; ++i) {
-    const json& image = *image_of(result, i);
+    const nlohmann::json& image = *image_of(result, i);
     EXPECT_EQ(image["status"], i == 59 ? "cancelled" : "done");
     if (i != 59) {
       EXPECT_EQ(image["latents_xxh3"], (*image_of(alone, i))["latents_xxh3"]);
@@ -247,7 +247,7 @@ TEST(Metrics, AreThoseOfTheRun) {
     figures = figures_of(scrape(port));
     return figures["troupe_samples_done_total"] >= 2;
   });
-  const json result = job.finish();
+  const nlohmann::json result = job.finish();
   const auto at = [&figures](const std::string& name) {
     const auto found = figures.find(name);
     EXPECT_NE(found, figures.end()) << name;
