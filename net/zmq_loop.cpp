@@ -639,13 +639,13 @@ void HubLoop::accepted_event(Source& monitor, const ZmqEvent& event) {
   }
 }
 
-/// A connection may end before its address is read. Processes try again, so a
-/// few such failures are passed over.
+/// A connection may end before its address is read. Such failures are passed
+/// over where an address was told, and at first: processes try again.
 void HubLoop::handshake_failed(Source& monitor, const std::string& address) {
   constexpr std::size_t kMostAddresses = 100;
   constexpr int kManyUnknown = 20;
   if (address.empty() && monitor.transport == Transport::tcp &&
-      ++monitor.num_unknown < kManyUnknown) {
+      (!other_keys_.empty() || ++monitor.num_unknown < kManyUnknown)) {
     return;
   }
   if (other_keys_.size() < kMostAddresses &&
