@@ -20,6 +20,29 @@ stage() {
   echo "== $1 == (after $SECONDS s)"
 }
 
+# start_build PRESET TARGETS…: builds beside tests, which wait much of their time, at the
+# lowest priority. await_build PRESET: waits for it, and says what it printed if it failed.
+declare -A builds
+start_build() {
+  set -m # a process group of its own
+  nice -n 19 scripts/build.sh "$@" >"build/$1.log" 2>&1 &
+  builds[$1]=$!
+  set +m
+}
+await_build() {
+  wait "${builds[$1]}" || {
+    cat "build/$1.log" >&2
+    die "scripts/build.sh $1 failed: see above"
+  }
+  unset "builds[$1]"
+}
+end_builds() {
+  for group in "${builds[@]}"; do
+    kill -- "-$group" 2>/dev/null || true
+  done
+}
+trap end_builds EXIT
+
 stage "format"
 find actors config kernels models net samplers tests \
   \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
@@ -44,11 +67,20 @@ stage "$preset: build"
 targets=()
 [[ "$mode" != full ]] || targets=(all tools troupe_header_check)
 scripts/build.sh "$preset" "${targets[@]}"
+# Under the sanitizers.
+asan_targets=(parse life troupe fuzz_configs fuzz_safetensors fuzz_tokenizers fuzz_records)
+tsan_targets=(threads)
+if [[ "$mode" == full ]]; then
+  asan_targets=(all)
+  tsan_targets+=(test_link_policies test_parallel test_wire)
+fi
+start_build asan "${asan_targets[@]}"
 # More than one test a core: many wait most of their time. Tests of one instruction
 # set compare bits: without AVX-512 there is no other set, and AVX2 is tried each time.
-left_out='_avx512_core(_bf16)?$'
+# What .ci/run does: the program on emulated GPUs, two of them, and cuDNN's plans.
+left_out='_avx512_core(_bf16)?$|^test_(cuda_emulated_2_gpus|program_emulated|dnn_plans)$'
 [[ "$mode" != full ]] || left_out='^$'
-grep -qm1 avx512f /proc/cpuinfo || left_out='_(avx2|avx512_core(_bf16)?)$'
+grep -qm1 avx512f /proc/cpuinfo || left_out+='|_avx2$'
 stage "$preset: tests"
 ctest --test-dir "build/$preset" --output-on-failure -j 4 -E "$left_out"
 
@@ -58,15 +90,14 @@ ctest --test-dir "build/$preset" --output-on-failure -j 4 -E "$left_out"
 program_tests='BadCheckpoint*:BadFiles*:Checkpoint.*:ForeignTensors*:Hostile*:StrangeText*:Weights.*'
 slow='StrangeText.Many*:InspectVerb.ListsSoManyTensors*:TwoJobs.KeepEachOthersSheetRowsAndTrace'
 slow+=':WorkerProcess.MayBeKilledFrozenOrToldToLeave'
-targets=(parse life troupe fuzz_configs fuzz_safetensors fuzz_tokenizers fuzz_records)
 labels=(-L 'parse|life')
 if [[ "$mode" == full ]]; then
   program_tests='*'
-  targets=(all)
   labels=()
 fi
 stage "address and undefined behaviour sanitizers: build"
-scripts/build.sh asan "${targets[@]}"
+await_build asan
+start_build tsan "${tsan_targets[@]}"
 stage "address and undefined behaviour sanitizers: tests"
 for shard in 0 1; do
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$shard SANITIZED_PROGRAM=$PWD/build/asan/troupe \
@@ -76,9 +107,12 @@ for shard in 0 1; do
 done
 # The tests of one instruction set: natively. Those of the simulator take minutes here: a
 # few schedules go through the same lines.
-ctest --preset asan -j 2 "${labels[@]}" \
+ctest --preset asan -j 4 "${labels[@]}" \
   -E '_(avx2|avx512_core|avx512_core_bf16)$|^test_simulator(_links)?$'
 if [[ "$mode" == full ]]; then
+  scripts/build.sh "$preset" simulate_schedules
+  "build/$preset/tests/simulator/simulate_schedules" 3000
+  "build/$preset/tests/simulator/simulate_schedules" --links 2500
   scripts/build.sh asan simulate_schedules
   build/asan/tests/simulator/simulate_schedules 40
   build/asan/tests/simulator/simulate_schedules --links 20
@@ -93,16 +127,14 @@ done
 
 # The actors under CAF's test scheduler: on one thread, since ThreadSanitizer
 # cannot see into Debian's libcaf.
-targets=(threads)
 labels=(-L threads)
 if [[ "$mode" == full ]]; then
-  targets+=(test_link_policies test_parallel test_wire)
   labels=(-R '^test_(core|hub|link_policies|parallel|policies|shells|wire)$')
 fi
 stage "thread sanitizer: build"
-scripts/build.sh tsan "${targets[@]}"
+await_build tsan
 stage "thread sanitizer: tests"
-ctest --preset tsan -j 2 "${labels[@]}"
+ctest --preset tsan -j 4 "${labels[@]}"
 
 # Two fuzzers at a time, on a core each.
 stage "hostile configurations, checkpoints, tokenizers and records"
@@ -113,7 +145,7 @@ fuzz() {
     die "scripts/fuzz_$1.sh $2 failed: see above"
   }
 }
-fuzz_runs=(30s 30s 30s 30s)
+fuzz_runs=(20s 20s 20s 20s)
 [[ "$mode" != full ]] || fuzz_runs=(100000 400000 100000 200000)
 fuzz configs "${fuzz_runs[0]}" &
 configs=$!

@@ -64,7 +64,7 @@ TEST(LinkedSimulator, LosesNobodyWithinALease) {
 }
 
 TEST(LinkedSimulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
-  constexpr std::uint64_t kSchedules = 2000;
+  constexpr std::uint64_t kSchedules = 700;  // .ci/run tries 2500
   Hazards hazards(true);
   std::uint64_t given_up = 0;
   int failed_samples = 0;
@@ -77,7 +77,7 @@ TEST(LinkedSimulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
     failed_samples += outcome.failed_samples;
   }
   for (const Hazards::Count& hazard : hazards.counts()) {
-    EXPECT_GE(hazard.times, 100U) << hazard.name;
+    EXPECT_GE(hazard.times, kSchedules / 20) << hazard.name;
   }
   EXPECT_LT(given_up, kSchedules / 100);
   EXPECT_LT(failed_samples, kSchedules / 10);  // of 20 to 28 times as many
