@@ -21,7 +21,7 @@ stage() {
 }
 
 # start_build PRESET TARGETS…: builds beside tests, which wait much of their time, at the
-# lowest priority. await_build PRESET: waits for it, and says what it printed if it failed.
+# lowest priority. await_build PRESET: waits for this build, and prints a failed build's log.
 declare -A builds
 start_build() {
   set -m # a process group of its own

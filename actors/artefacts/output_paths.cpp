@@ -228,7 +228,7 @@ void OutputPaths::check_in_place() const {
 }
 
 void OutputPaths::make_removed_folder() {
-  if (!watched_ || !has_index_ || num_there_ > 0 || watched_->is_in_place() ||
+  if (!watched_ || num_there_ > 0 || watched_->is_in_place() ||
       !watched_->is_removed()) {
     return;
   }

@@ -321,7 +321,7 @@ std::optional<Failure> ArtefactObserver::finish(
   write("--save latents", latents_ ? latents_->num_bytes() : 0,
         [&] { write_latents(); });
   if (trajectory_) {
-    write("--save trajectory", trajectory_->num_bytes(),
+    write("--save trajectory", trajectory_->commit_bytes(),
           [&] { trajectory_->commit(); });
     trajectory_.reset();
   }

@@ -90,14 +90,8 @@ Comparison compare_images(const std::string& path, const std::string& other) {
           "only 8-bit pixels without transparency are compared: got " +
               describe(a.stored),
           "compare the files with cmp");
-  constexpr double kWhite = 255;
   Comparison found;
-  Differences differences;
-  for (std::size_t i = 0; i < a.rgb.size(); ++i) {
-    differences.add(int{a.rgb[i]} - int{b.rgb[i]});
-  }
-  differences.end_tensor(kWhite);
-  found.distance = differences.distance();
+  found.distance = distance_of(a, b);
   const std::size_t different = num_different(std::as_bytes(std::span(a.rgb)),
                                               std::as_bytes(std::span(b.rgb)));
   found.same = different == 0;
@@ -217,6 +211,29 @@ Comparison compare_tensors(const std::string& path, const std::string& other) {
 
 }  // namespace
 
+Distance distance_of(const Image& a, const Image& b) {
+  constexpr double kWhite = 255;
+  require(a.rgb.size() == b.rgb.size(), Errc::internal, "verify",
+          "pictures of two sizes");
+  Differences differences;
+  for (std::size_t i = 0; i < a.rgb.size(); ++i) {
+    differences.add(int{a.rgb[i]} - int{b.rgb[i]});
+  }
+  differences.end_tensor(kWhite);
+  return differences.distance();
+}
+
+std::string describe(const Distance& distance, std::string_view unit) {
+  std::string text =
+      fmt::format("at most {:.3g}{} apart, {:.3g} relative; RMSE {:.3g}",
+                  distance.largest_absolute, unit, distance.largest_relative,
+                  distance.rmse);
+  if (distance.psnr_db) {
+    text += fmt::format(", PSNR {:.1f} dB", *distance.psnr_db);
+  }
+  return text;
+}
+
 Comparison compare_files(const std::string& path, const std::string& other,
                          const std::optional<double>& tolerance) {
   const bool is_image = path.ends_with(".png");
@@ -229,14 +246,7 @@ Comparison compare_files(const std::string& path, const std::string& other,
   if (!found.same && found.distance) {
     const Distance& distance = *found.distance;
     found.same = tolerance && distance.largest_relative <= *tolerance;
-    found.detail += fmt::format(
-        "; at most {:.3g}{} apart, {:.3g} relative; "
-        "RMSE {:.3g}",
-        distance.largest_absolute, is_image ? " of 255" : "",
-        distance.largest_relative, distance.rmse);
-    if (distance.psnr_db) {
-      found.detail += fmt::format(", PSNR {:.1f} dB", *distance.psnr_db);
-    }
+    found.detail += "; " + describe(distance, is_image ? kOfPicture : "");
     if (tolerance) {
       found.detail += fmt::format(", {} --tolerance {:g}",
                                   found.same ? "within" : "beyond", *tolerance);

@@ -2,6 +2,9 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "actors/artefacts/png.h"
 
 namespace troupe::actors {
 
@@ -18,6 +21,17 @@ struct Distance {
   /// differ. Unset where nothing differs, or all of b is zero.
   std::optional<double> psnr_db = {};
 };
+
+/// Of two pictures of one size.
+[[nodiscard]] Distance distance_of(const Image& a, const Image& b);
+
+/// The unit of a picture's differences.
+inline constexpr std::string_view kOfPicture = " of 255";
+
+/// "at most 3 of 255 apart, 0.012 relative; RMSE 0.21, PSNR 61.7 dB". `unit`
+/// follows the largest difference.
+[[nodiscard]] std::string describe(const Distance& distance,
+                                   std::string_view unit);
 
 /// What two files have in common.
 struct Comparison {

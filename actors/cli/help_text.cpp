@@ -125,12 +125,16 @@ std::string help_text(const VerbInfo& verb, bool all) {
                     kOptionText) +
             '\n';
   }
+  const bool takes_prompts = config::find_option("prompt")->serves(verb.verb);
   return text +
-         wrapped("",
-                 "In brackets: the default. --print-config says what holds for "
-                 "a job, and why. A list may be given in pieces. Any other "
-                 "option has one value.",
-                 0) +
+         wrapped(
+             "",
+             fmt::format("In brackets: the default. --print-config says "
+                         "what holds for a job, and why. A list may be "
+                         "given in pieces{}. Any other option has one "
+                         "value.",
+                         takes_prompts ? ", and --prompt several times" : ""),
+             0) +
          "\nExamples\n" + verb.examples;
 }
 

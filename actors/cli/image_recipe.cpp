@@ -55,10 +55,11 @@ void check_names_model(const config::Config& config,
 namespace {
 
 /// Where an image goes that is drawn again and nobody says where: beside the
-/// first one. "dir/fox-again.png" of "dir/fox.png".
-std::string beside(const std::filesystem::path& path) {
+/// first one. "dir/fox-again.png" of "dir/fox.png", of several
+/// "dir/fox-again-{index}.png".
+std::string beside(const std::filesystem::path& path, bool is_one) {
   std::filesystem::path name = path.stem();
-  name += "-again.png";
+  name += is_one ? "-again.png" : "-again-{index}.png";
   return path.parent_path() / name;
 }
 
@@ -91,7 +92,7 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
   config::Config& config = invocation.config;
   if (config.out.empty() && config.grid.empty() && config.save.empty() &&
       !config.dry_run && !config.print_job) {
-    config.out = beside(path);
+    config.out = beside(path, config.samples.size() == 1);
   }
   require(is_held || try_hold_as_recipe(invocation.config, invocation.isa_held),
           Errc::internal, "--isa",

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "actors/cli/memory_plan.h"
+#include "actors/cli/notes.h"
 #include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
 #include "actors/onion_cuts.h"
@@ -293,8 +294,41 @@ void choose_encoder(const config::Config& config, const Gpus& gpus,
 
 }  // namespace
 
+void note_gain(const config::WorkerCount& others, JobRequest& request) {
+  const samplers::MethodOptions& method = request.plan.method;
+  const bool on_gpu =
+      others.gpu > 0 ||
+      std::ranges::any_of(request.devices, [](const JobDevice& device) {
+        return device.is_gpu() && device.workers > 0;
+      });
+  const int num_workers =
+      (request.only_directs ? 0 : request.plan.num_workers) + others.cpu;
+  if (method.kind->least_work == nullptr || request.is_emulated || on_gpu ||
+      num_workers == 0) {
+    return;
+  }
+  const DType compute = request.devices.front().compute;
+  const double work = method.kind->least_work(
+      method, request.schedule.num_model_calls(), compute);
+  const auto samples = static_cast<double>(request.samples.size());
+  if (samples * work / num_workers < std::ceil(samples / num_workers)) {
+    return;
+  }
+  add_note(
+      request.notes,
+      fmt::format("{} cannot gain with {} on {}: in {} it makes {:g} "
+                  "times the network calls of the sequential run, or "
+                  "more; --method auto takes no longer",
+                  method.kind->name, counted(request.samples.size(), "sample"),
+                  counted(static_cast<std::uint64_t>(num_workers), "worker"),
+                  to_string(compute), work));
+}
+
 void settle_method(const config::Config& config,
                    const config::WorkerCount& others, JobRequest& request) {
+  if (config.wait_workers) {
+    note_gain(others, request);
+  }
   if (!request.method_with_more_workers) {
     return;
   }

@@ -18,9 +18,15 @@ void lay_out(const config::Config& config, const Gpus& gpus,
 
 /// Chooses the method for good where "auto" has left it open: `others` are
 /// there, and the job begins. Workers, rows and memory of this process stay as
-/// they are laid out, which fits every method that "auto" takes.
+/// they are laid out, which fits every method that "auto" takes. Where the job
+/// has waited for them, notes that a method does not pay with them.
 void settle_method(const config::Config& config,
                    const config::WorkerCount& others, JobRequest& request);
+
+/// Notes that the job's method ends no sooner than whole samples would, each on
+/// one worker, with this process's workers and `others`. On CPUs only: a row
+/// takes them the same time in any pass.
+void note_gain(const config::WorkerCount& others, JobRequest& request);
 
 /// What is free beside required_bytes is for values, and the room for one
 /// sample that is in them. Jobs with GPUs have no limit: their values lie

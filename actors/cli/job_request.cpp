@@ -156,19 +156,6 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
   return ids;
 }
 
-/// Whether whole samples, each on one worker, end as soon as this method can.
-/// A row takes a CPU the same time in any pass. Of GPUs that is not so.
-bool cannot_gain(const JobRequest& request, double work) {
-  const bool on_gpu =
-      std::ranges::any_of(request.devices, [](const JobDevice& device) {
-        return device.is_gpu() && device.workers > 0;
-      });
-  const auto workers = static_cast<double>(request.plan.num_workers);
-  const auto samples = static_cast<double>(request.samples.size());
-  return !on_gpu && workers > 0 &&
-         samples * work / workers >= std::ceil(samples / workers);
-}
-
 void note_method(const config::Config& config, JobRequest& request) {
   const samplers::MethodOptions& method = request.plan.method;
   const int calls = request.schedule.num_model_calls();
@@ -176,21 +163,8 @@ void note_method(const config::Config& config, JobRequest& request) {
     add_note(request.notes,
              std::string(method.kind->note(config.method, method, calls)));
   }
-  // Nobody knows yet how many workers come, and emulated devices are not here.
-  const bool is_closed = config.listen.empty() && !request.is_emulated;
-  if (method.kind->least_work != nullptr && is_closed) {
-    const DType compute = request.devices.front().compute;
-    const double work = method.kind->least_work(method, calls, compute);
-    if (cannot_gain(request, work)) {
-      add_note(request.notes,
-               fmt::format("{} cannot gain with {} on {}: in {} it makes {:g} "
-                           "times the network calls of the sequential run, or "
-                           "more; --method auto takes no longer",
-                           method.kind->name,
-                           counted(request.samples.size(), "sample"),
-                           counted(request.plan.num_workers, "worker"),
-                           to_string(compute), work));
-    }
+  if (config.listen.empty()) {  // else nobody knows yet how many workers come
+    note_gain({}, request);
   }
   note_lists(config.sampler, request.schedule, request.notes);
 }

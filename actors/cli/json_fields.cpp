@@ -171,7 +171,7 @@ constexpr JsonField kVerify[] = {
     {"files[].recipe_execution_class", "string",
      "of the image; absent if no recipe was run"},
     {"files[].largest_absolute_difference", "number",
-     "with --against: of all elements; absent if they cannot be compared"},
+     "of all elements or pixels; absent if they cannot be compared"},
     {"files[].largest_relative_difference", "number or null",
      "the same, by the other file's largest element; null: a tensor that "
      "differs is all zero there"},

@@ -98,7 +98,9 @@ RowFile::RowFile(const std::filesystem::path& path, Rows rows,
       ending_(path.extension()),
       begin_(whole_frame(ending_, rows_).head.size()),
       is_complete_(rows_.samples.size(), false),
-      file_(path, rule) {}
+      file_(path, rule) {
+  file_.reserve(begin_ + rows_.samples.size() * rows_.row_bytes());
+}
 
 void RowFile::write(std::uint64_t index, std::uint64_t offset,
                     std::span<const std::byte> bytes) {
@@ -113,6 +115,16 @@ void RowFile::complete(std::uint64_t index) {
   is_complete_[static_cast<std::size_t>(index - rows_.samples.begin)] = true;
 }
 
+std::uint64_t RowFile::commit_bytes() const {
+  if (ending_ == ".npz") {
+    return num_bytes();
+  }
+  const auto gap = std::ranges::find(is_complete_, false);
+  return rows_.row_bytes() *
+         static_cast<std::uint64_t>(std::count(gap, is_complete_.end(), true));
+}
+
+/// Of the rows that count.
 std::uint64_t RowFile::num_bytes() const {
   return rows_.row_bytes() *
          static_cast<std::uint64_t>(std::ranges::count(is_complete_, true));

@@ -33,7 +33,7 @@ class RowFile {
   static void check_room(const std::string& place,
                          const std::filesystem::path& path, const Rows& rows);
 
-  /// Errors: those of AtomicFile.
+  /// Takes the room of all rows. Errors: those of AtomicFile.
   RowFile(const std::filesystem::path& path, Rows rows, const FileRule& rule);
 
   /// Puts bytes at an offset of a sample's row. Errors: those of
@@ -42,14 +42,16 @@ class RowFile {
              std::span<const std::byte> bytes);
   /// The row counts from now on.
   void complete(std::uint64_t index);
-  /// Bytes of the rows that count.
-  [[nodiscard]] std::uint64_t num_bytes() const;
+  /// Bytes that `commit` reads once more: rows behind a gap, which it moves, or
+  /// all of a .npz, for its checksum.
+  [[nodiscard]] std::uint64_t commit_bytes() const;
 
   /// Makes the file of the rows that count, in index order; no file if none
   /// does. Once only. Errors: those of AtomicFile::commit.
   void commit();
 
  private:
+  [[nodiscard]] std::uint64_t num_bytes() const;
   void join_rows();
 
   Rows rows_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -316,7 +317,11 @@ void settle(Invocation& invocation, EncodingCompany& company,
   const config::WorkerCount others = company.gather();
   company.dismiss(invocation.config);
   const bool was_open = request.method_with_more_workers.has_value();
+  request.notes.clear();  // they were said
   settle_method(invocation.config, others, request);
+  print_notes(request.notes);
+  std::ranges::copy(request.notes,
+                    std::back_inserter(invocation.summary.notes));
   fill_method(request, invocation.summary);
   if ((was_open || invocation.config.wait_workers) &&
       !invocation.config.quiet) {
@@ -356,11 +361,12 @@ int run_sample(Invocation& invocation) {
   RunOutputs outputs =
       prepare_outputs(config, request.source.pixel_shape(), stop);
   add_memory_of(outputs, config.dry_run, request);
-  if (!outputs.trajectory.empty()) {
+  find_earlier(config, request, outputs, stop);
+  if (!outputs.trajectory.empty() && !config.print_job &&
+      outputs.skipped.size() < request.samples.size()) {
     RowFile::check_room("--save trajectory", outputs.trajectory,
                         trajectory_rows(request));
   }
-  find_earlier(config, request, outputs, stop);
   if (config.dry_run && request.method_with_more_workers) {
     request.notes.push_back("--method auto takes " + describe_method(request));
   }

@@ -138,6 +138,10 @@ void SignalWatch::wait() {
       continue;
     }
     const bool first = signal_ == 0;
+    if (signal == kCancelled && !first && signal_ != SIGINT) {
+      signal_ = kCancelled;  // nobody is to begin the job again
+      continue;
+    }
     if (first) {
       signal_ = signal;
       const std::lock_guard lock(mutex_);

@@ -31,7 +31,7 @@ struct Finding {
   Verdict verdict = Verdict::different;
   std::string detail = {};
   std::optional<Error> error = {};        ///< why it is unknown
-  std::optional<Distance> distance = {};  ///< of --against
+  std::optional<Distance> distance = {};  ///< of the elements or pixels
   /// Execution classes, of a recipe that was run again.
   std::string class_here = {};
   std::string class_there = {};
@@ -111,6 +111,9 @@ Finding judge(const std::string& path, const Image& image,
       .class_there = classes_of(there),
       .has_other_level = here.isa && there.isa && here.isa != there.isa};
   const Image again = to_image(outcome.pixels);
+  if (again.rgb.size() == image.rgb.size() && again.stored == image.stored) {
+    finding.distance = distance_of(again, image);
+  }
   if (here.latents_xxh3 != there.latents_xxh3) {
     finding.detail = fmt::format("latents {} against {} in the recipe{}",
                                  here.latents_xxh3, there.latents_xxh3,
@@ -124,6 +127,9 @@ Finding judge(const std::string& path, const Image& image,
   } else {
     finding.verdict = Verdict::same;
     finding.detail = "latents " + here.latents_xxh3 + ", same pixels";
+  }
+  if (finding.distance && again.rgb != image.rgb) {
+    finding.detail += "; pixels " + describe(*finding.distance, kOfPicture);
   }
   return of_classes(std::move(finding), same_weights);
 }

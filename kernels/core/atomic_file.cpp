@@ -250,6 +250,16 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   });
 }
 
+void AtomicFile::reserve(std::uint64_t size) {
+  if (size > 0 &&
+      ::fallocate(descriptor_, 0, 0, static_cast<::off_t>(size)) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT)) {
+    const int reason = errno;
+    discard();
+    fail("write", path_, reason);
+  }
+}
+
 void AtomicFile::write_at(std::uint64_t offset,
                           std::span<const std::byte> bytes) {
   const std::uint64_t end = offset + bytes.size();

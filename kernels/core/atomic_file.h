@@ -65,6 +65,9 @@ class AtomicFile {
   /// Writes over what is there, or behind it: what is left out between is
   /// zero. Errors: as write.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Takes the room of the first `size` bytes on the disk, where its file
+  /// system can. Errors: Errc::no_space.
+  void reserve(std::uint64_t size);
   /// What was written there. Errors: Errc::io, also beyond its end.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes);
   /// Cuts off what is behind the first `size` bytes. Errors: Errc::io.

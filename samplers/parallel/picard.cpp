@@ -378,10 +378,15 @@ std::string_view picard_note(const MethodChoices& /*choices*/,
 double picard_work(const MethodOptions& options, int num_calls, DType compute) {
   constexpr double kF32 = 2.4;
   constexpr double kBf16 = 3.2;
+  constexpr double kBf16OfManyCalls = 4.3;
+  constexpr int kManyCalls = 50;
   if (!is_usual(options, num_calls)) {
     return 1;  // not measured
   }
-  return compute == DType::bf16 ? kBf16 : kF32;
+  if (compute != DType::bf16) {
+    return kF32;
+  }
+  return num_calls < kManyCalls ? kBf16 : kBf16OfManyCalls;
 }
 
 std::unique_ptr<Method> make_picard(const MethodOptions& options,

@@ -85,6 +85,21 @@ TEST(OutputPaths, TakeAFolderAwayThatTheyMadeForNothing) {
   std::filesystem::remove_all(root);
 }
 
+/// The run that made the folder removes it, as long as no picture is in it.
+TEST(OutputPaths, OfSingleFilesMayShareANewFolder) {
+  const auto root = std::filesystem::temp_directory_path() /
+                    ("troupe_shared_" + std::to_string(::getpid()));
+  auto maker = std::make_unique<OutputPaths>((root / "a.png").string(), kOne);
+  OutputPaths other((root / "b.png").string(), kOne);
+  maker->prepare();
+  other.prepare();
+  maker.reset();
+  EXPECT_FALSE(std::filesystem::exists(root));
+  EXPECT_TRUE(other.write(0, {}));
+  EXPECT_TRUE(std::filesystem::exists(root / "b.png"));
+  std::filesystem::remove_all(root);
+}
+
 /// A folder of its own, with an output folder "out" in it.
 class MovedFolder : public testing::Test {
  protected:

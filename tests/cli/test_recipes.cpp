@@ -52,6 +52,10 @@ TEST(Recipes, AreDrawnAgainBesideTheirPicture) {
       0);
   EXPECT_EQ(folder.names(),
             (std::vector<std::string>{"a-again.png", "a.png", "b.png"}));
+  const Outcome two = run({"sample", "--from", first, "-n", "2"});
+  EXPECT_EQ(two.exit_code, 0) << two.err;
+  EXPECT_EQ(folder.read("a-again-0.png"), folder.read("a.png"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path("a-again-1.png")));
 }
 
 TEST(Seeds, BelowZeroAreTorchs) {

@@ -68,7 +68,9 @@ TEST_P(RowFiles, LeaveOutWhatIsNotComplete) {
       file.complete(index);
     }
   }
-  EXPECT_EQ(file.num_bytes(), 3U * 24);
+  // Those behind the gap, or all for the checksum.
+  EXPECT_EQ(file.commit_bytes(),
+            (GetParam() == std::string(".npz") ? 3U : 2U) * 24);
   file.commit();
   const std::vector<NamedTensor> read = read_tensors(path("a"));
   ASSERT_EQ(read.size(), 1U);

@@ -65,6 +65,26 @@ TEST(SignalsDeathTest, TellACancelFromSigterm) {
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
+/// Slurm asks a job to stop, and somebody cancels the job before it has ended:
+/// nobody is to begin it again.
+TEST(SignalsDeathTest, HearACancelAfterSigterm) {
+  const auto body = [] {
+    block_stop_signals();
+    SignalWatch signals;
+    StopFlag stop(signals);
+    std::promise<void> called;
+    const std::stop_callback action(stop.token(), [&] { called.set_value(); });
+    ::kill(::getpid(), SIGTERM);
+    called.get_future().wait();
+    signals.cancel("ann at host:1");
+    while (signals.received() != Errc::cancelled) {
+      std::this_thread::yield();
+    }
+    end_with(signals.cancelled_by() == "ann at host:1");
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+
 TEST(SignalsDeathTest, EndTheProcessWithLastWords) {
   const auto body = [] {
     block_stop_signals();

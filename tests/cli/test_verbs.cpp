@@ -190,7 +190,15 @@ TEST(VerifyVerb, AcceptsTheSameAndReportsTheDifferent) {
   const std::vector<std::byte> painted = actors::encode_png(image);
   (void)folder.write(
       "b.png", {reinterpret_cast<const char*>(painted.data()), painted.size()});
-  EXPECT_EQ(run({"verify", folder.path("b.png")}).exit_code, 5);
+  const Outcome painted_over = run({"verify", folder.path("b.png"), "--json"});
+  EXPECT_EQ(painted_over.exit_code, 5);
+  const nlohmann::json found = painted_over.json()["files"][0];
+  EXPECT_EQ(found["largest_absolute_difference"], 1);
+  EXPECT_GT(found["psnr_db"], 48);
+  EXPECT_NE(found["detail"].get<std::string>().find(
+                "; pixels at most 1 of 255 apart, "),
+            std::string::npos)
+      << found;
   EXPECT_EQ(
       run({"verify", folder.path("b.png"), "--against", folder.path("a.png")})
           .exit_code,

@@ -144,6 +144,14 @@ TEST_F(WaitingJob, CountsItsOwnWorkersToo) {
   EXPECT_EQ(outcome.json()["method"], "cfg");
 }
 
+TEST_F(WaitingJob, SaysWhereAMethodDoesNotPayWithThoseWhoCame) {
+  start({"--wait-workers", "1", "--method", "picard"}, "1");
+  add_worker();
+  Outcome outcome = head_->wait();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  expect_said(outcome, "picard cannot gain with 1 sample on 2 workers: ");
+}
+
 /// Nobody else has workers: the first process that comes is waited for.
 TEST_F(WaitingJob, NeedsOneWhereItComputesNothing) {
   start({"--wait-workers", "0.1s"});
@@ -207,7 +215,7 @@ TEST_F(WaitingJob, IsPlannedAsFarAsItIsKnown) {
   expect_said(
       run(sample({"--workers", "1", "--listen", endpoint(), "--print-job"})),
       "--method auto takes " + known);
-  // Each worker process that comes gets one of several images.
+  // A job of several images: a further worker draws an image of its own.
   const Outcome several =
       plan({"--listen", endpoint(), "--guidance", "1", "-n", "3"});
   EXPECT_NE(several.out.find("method     batch\n"), std::string::npos)

@@ -211,9 +211,11 @@ class Scripts(unittest.TestCase):
         job = (ROOT / "scripts/k8s-job.yaml").read_text()
         self.assertIn("restartPolicy: Never", job)
         _, _, policy = job.partition("  podFailurePolicy:\n")
-        rule = [line.strip(" -") for line in policy.splitlines()[:6]]
-        self.assertEqual(rule, ["rules:", "action: FailJob", "onExitCodes:",
-                                "containerName: troupe", "operator: In", "values: [2, 9]"])
+        rule = [line.strip(" -") for line in policy.splitlines()[:9]]
+        self.assertEqual(rule, ["rules:", "action: Ignore", "onPodConditions:",
+                                "type: DisruptionTarget", "action: FailJob",
+                                "onExitCodes:", "containerName: troupe",
+                                "operator: In", "values: [2, 9]"])
         self.assertIn("- name: troupe\n          image:", job)
 
     def test_every_script_says_why_it_ends(self):
