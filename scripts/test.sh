@@ -20,29 +20,6 @@ stage() {
   echo "== $1 == (after $SECONDS s)"
 }
 
-# start_build PRESET TARGETS…: builds beside tests, which wait much of their time, at the
-# lowest priority. await_build PRESET: waits for this build, and prints a failed build's log.
-declare -A builds
-start_build() {
-  set -m # a process group of its own
-  nice -n 19 scripts/build.sh "$@" >"build/$1.log" 2>&1 &
-  builds[$1]=$!
-  set +m
-}
-await_build() {
-  wait "${builds[$1]}" || {
-    cat "build/$1.log" >&2
-    die "scripts/build.sh $1 failed: see above"
-  }
-  unset "builds[$1]"
-}
-end_builds() {
-  for group in "${builds[@]}"; do
-    kill -- "-$group" 2>/dev/null || true
-  done
-}
-trap end_builds EXIT
-
 stage "format"
 find actors config kernels models net samplers tests \
   \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
@@ -67,14 +44,6 @@ stage "$preset: build"
 targets=()
 [[ "$mode" != full ]] || targets=(all tools troupe_header_check)
 scripts/build.sh "$preset" "${targets[@]}"
-# Under the sanitizers.
-asan_targets=(parse life troupe fuzz_configs fuzz_safetensors fuzz_tokenizers fuzz_records)
-tsan_targets=(threads)
-if [[ "$mode" == full ]]; then
-  asan_targets=(all)
-  tsan_targets+=(test_link_policies test_parallel test_wire)
-fi
-start_build asan "${asan_targets[@]}"
 # More than one test a core: many wait most of their time. Tests of one instruction
 # set compare bits: without AVX-512 there is no other set, and AVX2 is tried each time.
 # What .ci/run does: the program on emulated GPUs, two of them, and cuDNN's plans.
@@ -90,14 +59,15 @@ ctest --test-dir "build/$preset" --output-on-failure -j 4 -E "$left_out"
 program_tests='BadCheckpoint*:BadFiles*:Checkpoint.*:ForeignTensors*:Hostile*:StrangeText*:Weights.*'
 slow='StrangeText.Many*:InspectVerb.ListsSoManyTensors*:TwoJobs.KeepEachOthersSheetRowsAndTrace'
 slow+=':WorkerProcess.MayBeKilledFrozenOrToldToLeave'
+targets=(parse life troupe fuzz_configs fuzz_safetensors fuzz_tokenizers fuzz_records)
 labels=(-L 'parse|life')
 if [[ "$mode" == full ]]; then
   program_tests='*'
+  targets=(all)
   labels=()
 fi
 stage "address and undefined behaviour sanitizers: build"
-await_build asan
-start_build tsan "${tsan_targets[@]}"
+scripts/build.sh asan "${targets[@]}"
 stage "address and undefined behaviour sanitizers: tests"
 for shard in 0 1; do
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$shard SANITIZED_PROGRAM=$PWD/build/asan/troupe \
@@ -127,12 +97,14 @@ done
 
 # The actors under CAF's test scheduler: on one thread, since ThreadSanitizer
 # cannot see into Debian's libcaf.
+targets=(threads)
 labels=(-L threads)
 if [[ "$mode" == full ]]; then
+  targets+=(test_link_policies test_parallel test_wire)
   labels=(-R '^test_(core|hub|link_policies|parallel|policies|shells|wire)$')
 fi
 stage "thread sanitizer: build"
-await_build tsan
+scripts/build.sh tsan "${targets[@]}"
 stage "thread sanitizer: tests"
 ctest --preset tsan -j 4 "${labels[@]}"
 
