@@ -49,7 +49,7 @@ scripts/build.sh "$preset" "${targets[@]}"
 # What .ci/run does: the program on emulated GPUs, two of them, and cuDNN's plans.
 left_out='_avx512_core(_bf16)?$|^test_(cuda_emulated_2_gpus|program_emulated|dnn_plans)$'
 [[ "$mode" != full ]] || left_out='^$'
-grep -qm1 avx512f /proc/cpuinfo || left_out+='|_avx2$'
+grep -qm1 avx512f /proc/cpuinfo || left_out+='|_(avx2|avx512_core(_bf16)?)$'
 stage "$preset: tests"
 ctest --test-dir "build/$preset" --output-on-failure -j 4 -E "$left_out"
 
