@@ -22,7 +22,8 @@ struct NodeStatus {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   int losses = 0;  ///< incarnations of its workers that were lost
-  /// "done", "left"; of a job that runs: "here", "left"
+  /// "done", "left"; of a job that runs: "here", "left"; of one that has not
+  /// begun: "here", "encodes"
   std::string status = "done";
   std::string cause = {};  ///< why it left
   ProcessMeans means = {};

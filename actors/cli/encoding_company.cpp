@@ -222,11 +222,13 @@ JobStatus EncodingCompany::status() const {
       .seconds_left = -1};
   status.nodes.push_back({.name = process_name(), .status = "here"});
   if (const EncodingListener* const listener = listening_) {
+    const std::optional<int> encoder = listener->encoder();
     for (const RemoteProcess& process : listener->processes()) {
-      status.nodes.push_back({.name = process.name,
-                              .process = process.process,
-                              .workers = process.num_workers,
-                              .status = "here"});
+      status.nodes.push_back(
+          {.name = process.name,
+           .process = process.process,
+           .workers = process.num_workers,
+           .status = process.process == encoder ? "encodes" : "here"});
     }
     status.waits_for_workers = gathers_ || listener->waits();
   }

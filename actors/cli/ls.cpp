@@ -110,6 +110,8 @@ std::string table_of(const JobStatus& status) {
     std::string name = printable(node.name, kLongestLine) + gpus_of(node);
     if (node.status == "left") {
       name += " (left: " + printable(node.cause, kLongestLine) + ")";
+    } else if (node.status == "encodes") {
+      name += " (encodes the prompts)";
     }
     text += fmt::format(fmt::runtime(kRow), node.process, node.workers,
                         node.threads, memory_text(node.means.memory_bytes),

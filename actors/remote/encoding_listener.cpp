@@ -142,6 +142,13 @@ bool EncodingListener::waits() const {
   return record_ && !asked_;
 }
 
+std::optional<int> EncodingListener::encoder() const {
+  const std::lock_guard lock(mutex_);
+  const auto found = answer_ ? processes_.find(*asked_) : processes_.end();
+  return found != processes_.end() ? std::optional(found->second.known.process)
+                                   : std::nullopt;
+}
+
 // ---- who is asked
 
 void EncodingListener::tell(const Process& process, const News& news) const {

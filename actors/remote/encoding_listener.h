@@ -80,6 +80,8 @@ class EncodingListener final : private net::LinkHandler {
   [[nodiscard]] std::vector<RemoteProcess> processes() const;
   /// Whether the prompts wait for a process that can encode them.
   [[nodiscard]] bool waits() const;
+  /// The process that encodes the prompts; nothing: none does.
+  [[nodiscard]] std::optional<int> encoder() const;
 
  private:
   struct Process {

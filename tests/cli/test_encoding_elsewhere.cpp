@@ -82,9 +82,14 @@ class EncodingElsewhere : public testing::Test {
   void await_encoder(std::size_t processes) const {
     head_->await([&] {
       const Outcome seen = run({"ls", endpoint(), "--json"});
-      return seen.exit_code == 0 &&
-             seen.json()["nodes"].size() == processes + 1 &&
-             !seen.json()["waits_for_workers"].get<bool>();
+      if (seen.exit_code != 0) {
+        return false;
+      }
+      const nlohmann::json nodes = seen.json()["nodes"];
+      return nodes.size() == processes + 1 &&
+             std::ranges::any_of(nodes, [](const nlohmann::json& node) {
+               return node["status"] == "encodes";
+             });
     });
   }
   /// The first of the two encodes many prompts.
@@ -185,6 +190,8 @@ TEST_F(EncodingElsewhere, GoesOnWhereTheEncoderIsKilled) {
 
 TEST_F(EncodingElsewhere, AsksTheOtherOfTwoWhereTheFirstIsKilled) {
   start_with_two_workers();
+  EXPECT_NE(run({"ls", endpoint()}).out.find("(encodes the prompts)"),
+            std::string::npos);
   workers_[0]->signal(SIGKILL);
   const Outcome outcome = head_->wait();
   expect_bytes_of_home(outcome);
