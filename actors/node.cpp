@@ -5,7 +5,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr auto kPulse = std::chrono::milliseconds(250);
+constexpr auto kNodePulse = std::chrono::milliseconds(250);
 
 std::unique_ptr<Executor> make_executor(const NodeSpec& spec, int worker) {
   if (spec.make_executor) {
@@ -46,7 +46,7 @@ class NodeShell final : public NodeActor::base {
         send(spec_.coordinator, spec_.process, ProcessActor(this));
         start_supervisor();
       }
-      delayed_send(this, kPulse, pulse_atom{});
+      delayed_send(this, kNodePulse, pulse_atom{});
     });
     return {
         [this](const WorkerUp& up, const WorkerActor& worker) {
@@ -135,7 +135,7 @@ class NodeShell final : public NodeActor::base {
   }
 
   void pulse() {
-    delayed_send(this, kPulse, pulse_atom{});
+    delayed_send(this, kNodePulse, pulse_atom{});
     for (const WorkerActor& worker : workers_) {
       if (worker) {
         send(worker, pulse_atom{});

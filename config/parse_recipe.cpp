@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
+constexpr std::size_t kMostRecipeBytes = std::size_t{1} << 20U;
 constexpr const char* kHint =
     "the recipe is not as troupe wrote it: use the image as it was made";
 
@@ -155,7 +155,7 @@ std::vector<int> numbers_of(const std::string& version) {
 }
 
 json parse_bounded(const std::string& place, std::string_view text) {
-  require(text.size() <= kMaxBytes, Errc::corrupt_file, place,
+  require(text.size() <= kMostRecipeBytes, Errc::corrupt_file, place,
           "the recipe is longer than 1 MiB", kHint);
   check_objects(text, place, Errc::corrupt_file);
   json document = json::parse(text, nullptr, false);

@@ -16,7 +16,7 @@
 namespace troupe::models {
 namespace {
 
-constexpr const char* kPlace = "unet";
+constexpr const char* kUNetPlace = "unet";
 /// Latent pixels of rows that are computed together: activations of one row of
 /// 64 × 64 are larger than any cache; a GPU wants more work at once.
 constexpr std::int64_t kPixelsOnCpu = 4096;
@@ -57,7 +57,7 @@ UNet::UNet(ExecContext& ctx, const UNetConfig& config, SegmentRange segment,
            DType compute, WeightSource& source)
     : config_(config),
       layout_(config),
-      segment_(checked_segment(kPlace, layout_.size(), segment)),
+      segment_(checked_segment(kUNetPlace, layout_.size(), segment)),
       compute_(compute),
       weights_(load_unet_weights(ctx, config, segment_, compute, source)),
       info_(UNetDescription(config).info(config.latent_shape(), compute)) {
@@ -72,16 +72,16 @@ PreparedPtr UNet::prepare(ExecContext& ctx, const Condition& condition,
 
 void UNet::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                    std::span<Tensor> outputs) const {
-  check_whole(kPlace, shard);
-  check_rows(kPlace, batch, outputs.size(), true);
-  check_owned(kPlace, segment_, 0, layout_.size());
+  check_whole(kUNetPlace, shard);
+  check_rows(kUNetPlace, batch, outputs.size(), true);
+  check_owned(kUNetPlace, segment_, 0, layout_.size());
   if (outputs.empty()) {
     return;
   }
   const Shape shape = checked_latents(batch.latents);
   const Shape result = checked_outputs(outputs);
   require(result[1] == shape[1] && result[2] == shape[2], Errc::shape_mismatch,
-          kPlace,
+          kUNetPlace,
           "output: got " + to_string(result) + ", expected the sides of " +
               to_string(shape));
   const UNetSides sides = UNetSides::of(shape);
@@ -102,9 +102,9 @@ void UNet::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 
 void UNet::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                  std::span<Boundary> boundaries) const {
-  check_whole(kPlace, shard);
+  check_whole(kUNetPlace, shard);
   require(batch.latents.size() == boundaries.size(), Errc::shape_mismatch,
-          kPlace, "latents and boundaries differ in number");
+          kUNetPlace, "latents and boundaries differ in number");
   if (boundaries.empty()) {
     return;
   }
@@ -124,9 +124,9 @@ void UNet::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                       int begin, int end,
                       std::span<Boundary> boundaries) const {
-  check_whole(kPlace, shard);
-  check_rows(kPlace, batch, boundaries.size(), false);
-  check_owned(kPlace, segment_, begin, end);
+  check_whole(kUNetPlace, shard);
+  check_rows(kUNetPlace, batch, boundaries.size(), false);
+  check_owned(kUNetPlace, segment_, begin, end);
   if (boundaries.empty() || begin == end) {
     return;
   }
@@ -147,11 +147,11 @@ void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                   std::span<const Boundary> boundaries,
                   std::span<Tensor> outputs) const {
-  check_whole(kPlace, shard);
-  check_rows(kPlace, batch, outputs.size(), false);
-  require(boundaries.size() == outputs.size(), Errc::shape_mismatch, kPlace,
+  check_whole(kUNetPlace, shard);
+  check_rows(kUNetPlace, batch, outputs.size(), false);
+  require(boundaries.size() == outputs.size(), Errc::shape_mismatch, kUNetPlace,
           "boundaries and results differ in number");
-  require(segment_.end == layout_.size(), Errc::invalid_argument, kPlace,
+  require(segment_.end == layout_.size(), Errc::invalid_argument, kUNetPlace,
           "finish: this segment does not hold the last block");
   if (outputs.empty()) {
     return;
@@ -171,7 +171,7 @@ void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 }
 
 Shape UNet::checked_latents(std::span<const Tensor> latents) const {
-  const Shape shape = common_shape(kPlace, "latents", latents);
+  const Shape shape = common_shape(kUNetPlace, "latents", latents);
   check_latent_shape(shape);
   return shape;
 }
@@ -179,15 +179,15 @@ Shape UNet::checked_latents(std::span<const Tensor> latents) const {
 void UNet::check_latent_shape(const Shape& shape) const {
   const bool fits = shape.rank() == 3 && shape[0] == config_.in_channels &&
                     shape[1] > 0 && shape[2] > 0;
-  require(fits, Errc::shape_mismatch, kPlace,
+  require(fits, Errc::shape_mismatch, kUNetPlace,
           "latents: got " + to_string(shape) + ", expected " +
               std::to_string(config_.in_channels) + " channels and two sides");
 }
 
 Shape UNet::checked_outputs(std::span<const Tensor> outputs) const {
-  const Shape shape = common_shape(kPlace, "output", outputs);
+  const Shape shape = common_shape(kUNetPlace, "output", outputs);
   require(shape.rank() == 3 && shape[0] == config_.out_channels,
-          Errc::shape_mismatch, kPlace,
+          Errc::shape_mismatch, kUNetPlace,
           "output: got " + to_string(shape) + ", expected " +
               std::to_string(config_.out_channels) + " channels");
   return shape;
@@ -199,14 +199,14 @@ int UNet::checked_boundaries(std::span<const Boundary> boundaries, int cut,
   const std::vector<std::string> names =
       boundary_names(layout_, cut, first_skip);
   const int oldest = layout_.oldest_taken(cut, end);
-  require(first_skip <= oldest, Errc::shape_mismatch, kPlace,
+  require(first_skip <= oldest, Errc::shape_mismatch, kUNetPlace,
           "boundary: got no skip." + std::to_string(oldest) +
               ", which blocks " + std::to_string(cut) + " to " +
               std::to_string(end) + " take");
   const auto num_skips =
       static_cast<std::size_t>(layout_.live_skips(cut) - first_skip);
   for (const Boundary& boundary : boundaries) {
-    require(boundary.size() == names.size(), Errc::shape_mismatch, kPlace,
+    require(boundary.size() == names.size(), Errc::shape_mismatch, kUNetPlace,
             "boundary: got " + std::to_string(boundary.size()) +
                 " tensors, expected " + std::to_string(names.size()));
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -219,7 +219,7 @@ int UNet::checked_boundaries(std::span<const Boundary> boundaries, int cut,
       const Shape expected{here.height, here.width, plane.channels};
       require(boundary[i].name == names[i] && tensor.shape() == expected &&
                   tensor.dtype() == compute_ && !tensor.empty(),
-              Errc::shape_mismatch, kPlace,
+              Errc::shape_mismatch, kUNetPlace,
               "boundary: got " + boundary[i].name + " " +
                   to_string(tensor.shape()) + " of " +
                   std::string(to_string(tensor.dtype())) + ", expected " +
@@ -231,7 +231,7 @@ int UNet::checked_boundaries(std::span<const Boundary> boundaries, int cut,
 }
 
 Tensor UNet::embed_rows(ExecContext& ctx, const Tensor& latents) const {
-  require(weights_.conv_in.has_value(), Errc::invalid_argument, kPlace,
+  require(weights_.conv_in.has_value(), Errc::invalid_argument, kUNetPlace,
           "embed: this segment does not hold block 0");
   const std::int64_t rows = latents.dim(0);
   Tensor out = ctx.workspace().take(

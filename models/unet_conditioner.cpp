@@ -19,7 +19,7 @@ namespace troupe::models {
 namespace {
 
 constexpr const char* kPrompt = "prompt_embeds";
-constexpr const char* kPooled = "pooled";
+constexpr const char* kPooledItem = "pooled";
 constexpr const char* kSizeIds = "size_ids";
 constexpr double kMaxPeriod = 10000.0;
 
@@ -54,15 +54,15 @@ void check_unet_condition(const UNetConfig& config,
                                 ? "prompt_embeds, pooled and size_ids"
                                 : "prompt_embeds alone";
   for (const ConditionTensor& item : condition.tensors()) {
-    const bool is_known =
-        item.name == kPrompt ||
-        (config.has_sizes() && (item.name == kPooled || item.name == kSizeIds));
+    const bool is_known = item.name == kPrompt ||
+                          (config.has_sizes() &&
+                           (item.name == kPooledItem || item.name == kSizeIds));
     require(is_known, Errc::invalid_argument, item.name,
             "the network does not take it: expected " + taken);
   }
   (void)checked_prompt_embeds(condition, config.cross_attention_dim);
   if (config.has_sizes()) {
-    check_vector(condition, kPooled, config.pooled_width, false);
+    check_vector(condition, kPooledItem, config.pooled_width, false);
     check_vector(condition, kSizeIds, UNetConfig::kSizes, true);
   }
 }
@@ -154,10 +154,11 @@ Tensor UNetConditioner::added_embedding(ExecContext& ctx,
   const Tensor row = in.reshape({config_.added_width()});
   Tensor first = row.slice(0, config_.pooled_width);
   Tensor rest = row.slice(config_.pooled_width, config_.added_width());
-  kernels::copy(ctx,
-                in_compute_type(ctx, condition.find(kPooled)->tensor, compute_)
-                    .reshape(first.shape()),
-                first);
+  kernels::copy(
+      ctx,
+      in_compute_type(ctx, condition.find(kPooledItem)->tensor, compute_)
+          .reshape(first.shape()),
+      first);
   kernels::convert(ctx, frequencies.reshape(rest.shape()), rest);
   Tensor hidden =
       ctx.workspace().take({1, 1, config_.time_embed_dim}, compute_);

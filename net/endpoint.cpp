@@ -20,13 +20,11 @@
 namespace troupe::net {
 namespace {
 
-constexpr std::string_view kPlace = "link";
-
 [[noreturn]] void refuse(std::string_view text, const std::string& why,
                          std::string_view hint =
                              "endpoints look like tcp://127.0.0.1:7010 or "
                              "ipc:///run/user/1000/troupe/a") {
-  throw Error(Errc::invalid_argument, kPlace,
+  throw Error(Errc::invalid_argument, kLinkPlace,
               "the endpoint " + in_quotes(text) + " " + why, hint);
 }
 
@@ -41,7 +39,7 @@ void make_folders(const std::filesystem::path& folder) {
     reason = make();
   }
   if (reason != 0 && reason != EEXIST) {
-    throw Error(Errc::io, kPlace,
+    throw Error(Errc::io, kLinkPlace,
                 "the folder " + in_quotes(folder.string()) +
                     " cannot be made: " + std::strerror(reason));
   }
@@ -134,7 +132,7 @@ void check_host(const Endpoint& endpoint) {
   if (error == 0 || error == EAI_AGAIN) {
     return;
   }
-  throw Error(Errc::unreachable, kPlace,
+  throw Error(Errc::unreachable, kLinkPlace,
               "the host name " + in_quotes(endpoint.where) +
                   " is not known here (" + gai_strerror(error) + ")",
               "look whether it is spelt right, or give the host's address");
@@ -159,13 +157,13 @@ PathLock::PathLock(const Endpoint& endpoint) {
   const std::string path = endpoint.where + ".lock";
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file_ < 0) {
-    throw Error(Errc::io, kPlace,
+    throw Error(Errc::io, kLinkPlace,
                 in_quotes(path) + " cannot be made: " + std::strerror(errno));
   }
   if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
     close(file_);
     file_ = -1;
-    throw Error(Errc::io, kPlace,
+    throw Error(Errc::io, kLinkPlace,
                 "another process listens at " + in_quotes(endpoint.text));
   }
 }

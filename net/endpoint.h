@@ -5,6 +5,9 @@
 
 namespace troupe::net {
 
+/// The place that errors of links name.
+inline constexpr std::string_view kLinkPlace = "link";
+
 enum class Transport : unsigned char { tcp, ipc, inproc };
 
 /// Where a hub listens or whom it dials.

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::uint32_t kMagic = 0x4b4e4c54;  // "TLNK"
+constexpr std::uint32_t kFrameMagic = 0x4b4e4c54;  // "TLNK"
 constexpr std::size_t kVersionAt = 4;
 constexpr std::size_t kKindAt = 6;
 constexpr std::size_t kPayloadHashAt = 56;
@@ -49,7 +49,7 @@ Lane lane_of(FrameKind kind) noexcept {
 std::array<std::byte, kHeadBytes> encode_head(
     const FrameHead& head, std::span<const std::byte> payload) {
   std::array<std::byte, kHeadBytes> bytes{};
-  put(bytes.data(), kMagic);
+  put(bytes.data(), kFrameMagic);
   put(bytes.data() + kVersionAt, kLinkVersion);
   put(bytes.data() + kKindAt, static_cast<std::uint8_t>(head.kind));
   put(bytes.data() + kKindAt + 1, head.flags);
@@ -69,7 +69,8 @@ std::array<std::byte, kHeadBytes> encode_head(
 ReadHead read_head(std::span<const std::byte> head,
                    std::span<const std::byte> payload) {
   ReadHead read;
-  if (head.size() < kKindAt + 1 || get<std::uint32_t>(head.data()) != kMagic ||
+  if (head.size() < kKindAt + 1 ||
+      get<std::uint32_t>(head.data()) != kFrameMagic ||
       payload.size() > kMostPayloadBytes) {
     return read;
   }

@@ -6,13 +6,13 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "net/endpoint.h"
 #include "net/link.h"
 #include "net/zmq_loop.h"
 
 namespace troupe::net {
 namespace {
 
-constexpr std::string_view kPlace = "link";
 constexpr int kDialledEvents =
     ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED |
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
@@ -20,7 +20,7 @@ constexpr int kDialledEvents =
 
 void check_size(std::string_view what, std::size_t size, std::size_t most) {
   if (size > most) {
-    throw Error(Errc::invalid_argument, kPlace,
+    throw Error(Errc::invalid_argument, kLinkPlace,
                 std::string(what) + " has " + std::to_string(size) +
                     " bytes, at most " + std::to_string(most) + " are allowed");
   }
@@ -29,12 +29,13 @@ void check_size(std::string_view what, std::size_t size, std::size_t most) {
 void check_options(const HubOptions& options) {
   check_size("the role", options.role.size(), kMostSentenceBytes);
   require(options.room >= room_for(kMostRecordBytes), Errc::invalid_argument,
-          kPlace, "the room is too small for one record");
+          kLinkPlace, "the room is too small for one record");
   const auto least = std::chrono::milliseconds(10);
   require(options.lease >= least && options.beat_interval > Duration{} &&
               options.reconnect_grace > Duration{} &&
               options.greeting_deadline >= least,
-          Errc::invalid_argument, kPlace, "lease and deadlines are too short");
+          Errc::invalid_argument, kLinkPlace,
+          "lease and deadlines are too short");
 }
 
 class ZmqHub final : public Hub {
@@ -88,7 +89,7 @@ class ZmqHub final : public Hub {
     const Endpoint endpoint = parse_endpoint(text);
     check_keys(endpoint, "dials");
     check_size("a greeting", options.record.size(), kMostGreetingBytes);
-    require(endpoint.port != "*", Errc::invalid_argument, kPlace,
+    require(endpoint.port != "*", Errc::invalid_argument, kLinkPlace,
             "the endpoint " + in_quotes(text) + " has no port to dial");
     HubLoop::Dialled dialled{.name = endpoint.text,
                              .record = std::move(options.record),
@@ -131,7 +132,7 @@ class ZmqHub final : public Hub {
 
   SendResult send(PeerId peer, SharedBytes record) override {
     check_size("a record", record.size, kMostRecordBytes);
-    require(record.size > 0, Errc::invalid_argument, kPlace,
+    require(record.size > 0, Errc::invalid_argument, kLinkPlace,
             "an empty record cannot be sent");
     const std::size_t room = room_for(record.size);
     const std::lock_guard lock(shared_.mutex);
@@ -176,7 +177,7 @@ class ZmqHub final : public Hub {
   }
 
   void give(WantId want, Value value) override {
-    require(value.size() <= kMostValueParts, Errc::invalid_argument, kPlace,
+    require(value.size() <= kMostValueParts, Errc::invalid_argument, kLinkPlace,
             "a value has too many parts");
     post([want, value = std::move(value)](HubLoop& loop, TimePoint now) {
       loop.answer(want, GiveValue{want, value}, now);
@@ -196,7 +197,7 @@ class ZmqHub final : public Hub {
  private:
   void check_keys(const Endpoint& endpoint, std::string_view does) const {
     if (!options_.keys && is_public(endpoint)) {
-      throw Error(Errc::invalid_argument, kPlace,
+      throw Error(Errc::invalid_argument, kLinkPlace,
                   "the endpoint " + in_quotes(endpoint.text) +
                       " is public: nobody " + std::string(does) +
                       " there without keys",
@@ -219,7 +220,7 @@ class ZmqHub final : public Hub {
       socket.set(ZMQ_SNDHWM, 4);
     }
     if (options_.keys && endpoint.transport != Transport::inproc) {
-      require(key.has_value(), Errc::invalid_argument, kPlace,
+      require(key.has_value(), Errc::invalid_argument, kLinkPlace,
               "the key of " + in_quotes(endpoint.text) + " is not known");
       socket.set(ZMQ_CURVE_SERVERKEY, *key);
       socket.set(ZMQ_CURVE_PUBLICKEY, options_.keys->own.public_key);

@@ -13,17 +13,17 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "net/endpoint.h"
 
 namespace troupe::net {
 namespace {
 
-constexpr std::string_view kPlace = "link";
 /// A frame queued in ZeroMQ is a reference to its bytes. What is queued is
 /// bounded by our own credit; this bounds what a hostile peer can ask for.
 constexpr int kMostQueued = 16'384;
 /// Messages of one connection that wait here to be read: beyond that the
 /// sender's own queue grows.
-constexpr int kMostWaiting = 64;
+constexpr int kMostUnread = 64;
 constexpr int kMostSockets = 16'384;
 /// Of connections that the system holds until they are accepted. ZeroMQ's
 /// default is 100: a crowd that comes at once would wait a second each.
@@ -36,7 +36,7 @@ constexpr int kReconnectMs = 5;
 constexpr int kMostReconnectMs = 500;
 
 [[noreturn]] void fail(Errc code, const std::string& what) {
-  throw Error(code, kPlace, what + ": " + zmq_strerror(zmq_errno()));
+  throw Error(code, kLinkPlace, what + ": " + zmq_strerror(zmq_errno()));
 }
 
 void check_memory(int result) {
@@ -136,7 +136,7 @@ void ZmqSocket::set_link_options(Duration lease) {
       static_cast<int>(std::clamp<std::int64_t>(lease_ms, 1, 3'600'000)));
   set(ZMQ_LINGER, kLingerMs);
   set(ZMQ_SNDHWM, kMostQueued);
-  set(ZMQ_RCVHWM, kMostWaiting);
+  set(ZMQ_RCVHWM, kMostUnread);
   set(ZMQ_MAXMSGSIZE,
       static_cast<std::int64_t>(kHeadBytes + kMostPayloadBytes));
   set(ZMQ_HANDSHAKE_IVL, static_cast<int>(kMostHandshake.count()));

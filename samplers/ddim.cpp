@@ -9,13 +9,13 @@
 namespace troupe::samplers {
 namespace {
 
-struct Coefficients {
+struct DdimCoefficients {
   double clean;
   double direction;
   double noise;
 };
 
-Coefficients coefficients(const Schedule& schedule, int from, int to) {
+DdimCoefficients ddim_coefficients(const Schedule& schedule, int from, int to) {
   const NoiseLevel here = schedule.level(from);
   const NoiseLevel there = schedule.arrival(to);
   const double kept = here.alpha / there.alpha;
@@ -27,7 +27,7 @@ Coefficients coefficients(const Schedule& schedule, int from, int to) {
 }
 
 SolverState step_ddim(const StepInput& in) {
-  const Coefficients c = coefficients(in.schedule, in.from, in.to);
+  const DdimCoefficients c = ddim_coefficients(in.schedule, in.from, in.to);
   const Tensor clean = clean_sample(in, Memory::scratch);
   const LinearForm direction = noise_form(in.schedule, in.from);
   const Tensor noise = in.draw();
@@ -38,7 +38,7 @@ SolverState step_ddim(const StepInput& in) {
 }
 
 double carry_ddim(const Schedule& schedule, int from, int to) {
-  const Coefficients c = coefficients(schedule, from, to);
+  const DdimCoefficients c = ddim_coefficients(schedule, from, to);
   return c.clean * clean_slope(schedule, from) +
          c.direction * noise_form(schedule, from).latents;
 }

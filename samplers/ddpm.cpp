@@ -12,14 +12,14 @@
 namespace troupe::samplers {
 namespace {
 
-struct Coefficients {
+struct DdpmCoefficients {
   double clean;
   double latents;
   double beta;       ///< upper bound of the variance
   double posterior;  ///< lower bound of the variance, > 0
 };
 
-Coefficients coefficients(const Schedule& schedule, int from, int to) {
+DdpmCoefficients ddpm_coefficients(const Schedule& schedule, int from, int to) {
   const NoiseLevel here = schedule.level(from);
   const NoiseLevel there = schedule.arrival(to);
   const double kept = here.alpha / there.alpha;
@@ -31,14 +31,14 @@ Coefficients coefficients(const Schedule& schedule, int from, int to) {
           std::max(variance_there / variance * beta, kSmallest)};
 }
 
-double fixed_deviation(VarianceType type, const Coefficients& c) {
+double fixed_deviation(VarianceType type, const DdpmCoefficients& c) {
   const bool large = type == VarianceType::fixed_large ||
                      type == VarianceType::fixed_large_log;
   return std::sqrt(large ? c.beta : c.posterior);
 }
 
 SolverState step_ddpm(const StepInput& in) {
-  const Coefficients c = coefficients(in.schedule, in.from, in.to);
+  const DdpmCoefficients c = ddpm_coefficients(in.schedule, in.from, in.to);
   const VarianceType type = in.schedule.options().variance_type;
   const bool learned =
       type == VarianceType::learned || type == VarianceType::learned_range;
@@ -62,7 +62,7 @@ SolverState step_ddpm(const StepInput& in) {
 }
 
 double carry_ddpm(const Schedule& schedule, int from, int to) {
-  const Coefficients c = coefficients(schedule, from, to);
+  const DdpmCoefficients c = ddpm_coefficients(schedule, from, to);
   return c.latents + c.clean * clean_slope(schedule, from);
 }
 

@@ -79,22 +79,22 @@ LinearForm transfer(const ScheduleOptions& o, const NoiseLevel& from,
   return {kept, to.sigma - kept * from.sigma};
 }
 
-/// Weights of the own output and those before it, newest first: the mean over
-/// the step of the polynomial through them (Adams and Bashforth). With equal
-/// steps (3, -1)/2, (23, -16, 5)/12 and (55, -59, 37, -9)/24.
-using Weights = std::array<double, kMostKept + 1>;
-Weights mean_weights(const StepInput& in, std::size_t older) {
+/// OutputWeights of the own output and those before it, newest first: the mean
+/// over the step of the polynomial through them (Adams and Bashforth). With
+/// equal steps (3, -1)/2, (23, -16, 5)/12 and (55, -59, 37, -9)/24.
+using OutputWeights = std::array<double, kMostKept + 1>;
+OutputWeights mean_weights(const StepInput& in, std::size_t older) {
   const double here = place_of(in.schedule, in.from);
   const double length = place_of(in.schedule, in.to) - here;
-  Weights u{};  // places of the outputs; the step goes from 0 to 1
+  OutputWeights u{};  // places of the outputs; the step goes from 0 to 1
   for (std::size_t i = 0; i < older; ++i) {
     u[i + 1] =
         (place_of(in.schedule, in.state.history_calls[i]) - here) / length;
   }
   // Means of 1, u, u (u - u1), u (u - u1) (u - u2).
-  const Weights means = {1.0, 0.5, 1.0 / 3.0 - u[1] / 2.0,
-                         0.25 - (u[1] + u[2]) / 3.0 + u[1] * u[2] / 2.0};
-  Weights weights{};
+  const OutputWeights means = {1.0, 0.5, 1.0 / 3.0 - u[1] / 2.0,
+                               0.25 - (u[1] + u[2]) / 3.0 + u[1] * u[2] / 2.0};
+  OutputWeights weights{};
   for (std::size_t k = 0; k <= older; ++k) {  // the k-th divided difference
     for (std::size_t j = 0; j <= k; ++j) {
       double product = 1.0;
@@ -115,7 +115,7 @@ Tensor copy_of_output(const StepInput& in) {
 SolverState multistep(const StepInput& in) {
   const std::vector<Tensor>& m = in.state.history;
   const std::size_t older = std::min(m.size(), kMostKept);
-  const Weights weights = mean_weights(in, older);
+  const OutputWeights weights = mean_weights(in, older);
   const LinearForm move =
       transfer(in.schedule.options(), in.here(), in.there());
   const Tensor own = copy_of_output(in);
@@ -183,7 +183,7 @@ SolverState second_try(const StepInput& in) {
 }
 
 /// First call of a group.
-SolverState first_stage(const StepInput& in) {
+SolverState runge_kutta_stage(const StepInput& in) {
   const LinearForm move =
       transfer(in.schedule.options(), in.here(), in.there());
   const Tensor own = copy_of_output(in);
@@ -250,7 +250,7 @@ SolverState step_pndm(const StepInput& in) {
     return later_stage(in, stage);
   }
   // A jump from a group's first call leaves the group out.
-  return is_in_group(o, in.from) && in.to == in.from + 1 ? first_stage(in)
+  return is_in_group(o, in.from) && in.to == in.from + 1 ? runge_kutta_stage(in)
                                                          : multistep(in);
 }
 
@@ -317,7 +317,7 @@ class CallList {
   Points calls_;
 };
 
-Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
+Points pndm_points(const ScheduleOptions& o, const std::vector<float>& alphas) {
   return CallList(o, alphas).take();
 }
 
@@ -327,20 +327,20 @@ int most_kept(const ScheduleOptions& o) {
   return static_cast<int>(kMostKept) + (o.skip_prk_steps ? 0 : 2);
 }
 
-std::string label(const ScheduleOptions& o) {
+std::string pndm_label(const ScheduleOptions& o) {
   return o.skip_prk_steps ? "plms" : "pndm";
 }
 
-constexpr std::string_view kShown[] = {"pndm", "plms"};
-constexpr SolverSpelling kSpellings[] = {
+constexpr std::string_view kPndmNames[] = {"pndm", "plms"};
+constexpr SolverSpelling kPndmSpellings[] = {
     {"pndm"}, {.key = "plms", .skip_prk_steps = true}};
 
 }  // namespace
 
 extern constinit const SolverRow kPndm{
     .name = "pndm",
-    .shown_names = kShown,
-    .spellings = kSpellings,
+    .shown_names = kPndmNames,
+    .spellings = kPndmSpellings,
     .keys = {kBetaKeys, "set_alpha_to_one skip_prk_steps"},
     .levels = Levels::training_steps,
     .has_sample_prediction = false,
@@ -348,8 +348,8 @@ extern constinit const SolverRow kPndm{
     .most_kept = most_kept,
     .extra_calls = extra_calls,
     .set_alpha_to_one = false,
-    .points = points,
-    .label = label,
+    .points = pndm_points,
+    .label = pndm_label,
     .step = step_pndm,
     .carry = carry_pndm};
 

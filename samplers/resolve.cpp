@@ -12,8 +12,8 @@ namespace {
 
 constexpr auto refuse = refuse_option;
 
-void check_range(std::string_view option, double value, double low,
-                 double high) {
+void check_option(std::string_view option, double value, double low,
+                  double high) {
   if (!(value >= low && value <= high)) {
     refuse(option,
            "got " + to_text(value) + ", expected " + to_text(low) + " to " +
@@ -84,10 +84,10 @@ void check_betas(const ScheduleOptions& o) {
            "set num_train_timesteps to the number of betas");
   }
   for (const double beta : o.trained_betas) {
-    check_range("trained_betas", beta, 0.0, 1.0);
+    check_option("trained_betas", beta, 0.0, 1.0);
   }
-  check_range("beta_start", o.beta_start, 1e-12, 1.0);
-  check_range("beta_end", o.beta_end, 1e-12, 1.0);
+  check_option("beta_start", o.beta_start, 1e-12, 1.0);
+  check_option("beta_end", o.beta_end, 1e-12, 1.0);
   if (o.rescale_betas_zero_snr && o.num_train_timesteps < 2) {
     refuse("rescale_betas_zero_snr", "needs at least two training steps", "");
   }
@@ -131,15 +131,15 @@ void check_flow(const ScheduleOptions& o) {
     refuse("shift_terminal", "only flow schedules have it", "");
   }
   if (o.shift_terminal) {
-    check_range("shift_terminal", *o.shift_terminal, 0.0, 0.999999);
+    check_option("shift_terminal", *o.shift_terminal, 0.0, 0.999999);
   }
   if (o.invert_sigmas && o.stochastic_sampling) {
     refuse("stochastic_sampling", "does not go with invert_sigmas", "");
   }
-  check_range("shift", o.shift, 1e-6, 1e6);
-  check_range("flow_shift", o.flow_shift, 1e-6, 1e6);
+  check_option("shift", o.shift, 1e-6, 1e6);
+  check_option("flow_shift", o.flow_shift, 1e-6, 1e6);
   if (o.mu) {
-    check_range("mu", *o.mu, o.time_shift_linear ? 1e-6 : -50.0, 50.0);
+    check_option("mu", *o.mu, o.time_shift_linear ? 1e-6 : -50.0, 50.0);
   }
   if (is_flow(o) && !o.sigmas.empty() && o.sigmas.front() > 1.0) {
     refuse("sigmas",
@@ -163,20 +163,20 @@ void check_steps(const ScheduleOptions& o) {
 }
 
 void check_numbers(const ScheduleOptions& o) {
-  check_range("num_train_timesteps", o.num_train_timesteps, 1, 1'000'000);
+  check_option("num_train_timesteps", o.num_train_timesteps, 1, 1'000'000);
   check_steps(o);
-  check_range("steps_offset", o.steps_offset, 0, o.num_train_timesteps);
-  check_range("eta", o.eta, 0.0, 1.0);
-  check_range("clip_sample_range", o.clip_sample_range, 1e-12, 1e12);
-  check_range("dynamic_thresholding_ratio", o.dynamic_thresholding_ratio, 0.0,
-              1.0);
-  check_range("sample_max_value", o.sample_max_value, 1e-12, 1e12);
-  check_range("solver_order", o.solver_order, 1, 3);
+  check_option("steps_offset", o.steps_offset, 0, o.num_train_timesteps);
+  check_option("eta", o.eta, 0.0, 1.0);
+  check_option("clip_sample_range", o.clip_sample_range, 1e-12, 1e12);
+  check_option("dynamic_thresholding_ratio", o.dynamic_thresholding_ratio, 0.0,
+               1.0);
+  check_option("sample_max_value", o.sample_max_value, 1e-12, 1e12);
+  check_option("solver_order", o.solver_order, 1, 3);
   if (o.sigma_min) {
-    check_range("sigma_min", *o.sigma_min, 1e-12, 1e12);
+    check_option("sigma_min", *o.sigma_min, 1e-12, 1e12);
   }
   if (o.sigma_max) {
-    check_range("sigma_max", *o.sigma_max, 1e-12, 1e12);
+    check_option("sigma_max", *o.sigma_max, 1e-12, 1e12);
   }
   if (std::isnan(o.lambda_min_clipped)) {
     refuse("lambda_min_clipped", "got nan, expected a number", "");

@@ -21,14 +21,14 @@ constexpr double kLargest = std::numeric_limits<float>::max();
 /// In float32 a flow's shift may round σ = 1 up, and α below 0.
 constexpr double kFlowRounding = 1e-6;
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_record(const std::string& what) {
   throw Error(Errc::corrupt_file, "schedule table", what);
 }
 
 void check_size(std::string_view list, std::size_t got, std::size_t want) {
   if (got != want) {
-    refuse(std::string(list) + ": got " + std::to_string(got) +
-           " entries, expected " + std::to_string(want));
+    refuse_record(std::string(list) + ": got " + std::to_string(got) +
+                  " entries, expected " + std::to_string(want));
   }
 }
 
@@ -36,8 +36,8 @@ void check_size(std::string_view list, std::size_t got, std::size_t want) {
 void check_number(const std::string& place, double value, double low,
                   double high) {
   if (!(value >= low && value <= high)) {
-    refuse(place + ": got " + std::to_string(value) + ", expected " +
-           std::to_string(low) + " to " + std::to_string(high));
+    refuse_record(place + ": got " + std::to_string(value) + ", expected " +
+                  std::to_string(low) + " to " + std::to_string(high));
   }
 }
 
@@ -48,8 +48,9 @@ std::string entry(std::string_view list, std::size_t index) {
 template <typename Enum>
 void check_name(std::string_view option, Enum value, Enum last) {
   if (value > last) {
-    refuse("options." + std::string(option) + ": got the unknown value " +
-           std::to_string(static_cast<int>(value)));
+    refuse_record("options." + std::string(option) +
+                  ": got the unknown value " +
+                  std::to_string(static_cast<int>(value)));
   }
 }
 
@@ -59,7 +60,7 @@ void check_options(const ScheduleOptions& o) {
   check_name("variance_type", o.variance_type, VarianceType::learned_range);
   check_name("algorithm", o.algorithm, DpmAlgorithm::sde_dpmsolver_pp);
   if (!o.prediction_type || !o.timestep_spacing || !o.clip_sample) {
-    refuse("options: not resolved");
+    refuse_record("options: not resolved");
   }
   check_name("prediction_type", *o.prediction_type,
              PredictionType::flow_prediction);
@@ -69,10 +70,10 @@ void check_options(const ScheduleOptions& o) {
   try {
     is_resolved = resolve(o) == o;
   } catch (const Error& error) {
-    refuse("options: " + printable(error.message()));
+    refuse_record("options: " + printable(error.message()));
   }
   if (!is_resolved) {
-    refuse("options: not resolved");
+    refuse_record("options: not resolved");
   }
 }
 
@@ -83,8 +84,9 @@ void check_logarithm(const std::string& place, double log, double number) {
           ? std::fabs(log - want) <= 1e-12 * std::max(1.0, std::fabs(want))
           : log == want || (std::isnan(log) && std::isnan(want));
   if (!is_same) {
-    refuse(place + ": got " + std::to_string(log) + ", the logarithm of " +
-           std::to_string(number) + " is " + std::to_string(want));
+    refuse_record(place + ": got " + std::to_string(log) +
+                  ", the logarithm of " + std::to_string(number) + " is " +
+                  std::to_string(want));
   }
 }
 
@@ -107,8 +109,8 @@ void check_calls(const ScheduleOptions& o, std::size_t calls) {
   // Extra calls have fixed places.
   if (calls == 0 || calls > most || (twice && calls % 2 == 0) ||
       (extra != nullptr && calls != most)) {
-    refuse("timesteps: got " + std::to_string(calls) + " entries for " +
-           std::to_string(steps) + " steps");
+    refuse_record("timesteps: got " + std::to_string(calls) + " entries for " +
+                  std::to_string(steps) + " steps");
   }
 }
 
@@ -156,7 +158,7 @@ Schedule Schedule::from_table(ScheduleTable table) {
   try {
     schedule.check_signs();
   } catch (const Error& error) {
-    refuse(error.message());
+    refuse_record(error.message());
   }
   return schedule;
 }

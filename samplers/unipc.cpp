@@ -15,13 +15,13 @@ namespace troupe::samplers {
 namespace {
 
 constexpr std::size_t kMaxOrder = 3;
-using Weights = std::array<double, kMaxOrder>;
+using Moments = std::array<double, kMaxOrder>;
 
 /// Solves the leading count × count block of Σ_k ratios[k]^i · ρ[k] = b[i].
-Weights solve_moments(const Weights& ratios, const Weights& b,
+Moments solve_moments(const Moments& ratios, const Moments& b,
                       std::size_t count) {
   std::array<std::array<double, kMaxOrder + 1>, kMaxOrder> m{};
-  Weights powers = {1.0, 1.0, 1.0};
+  Moments powers = {1.0, 1.0, 1.0};
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t k = 0; k < count; ++k) {
       m[i][k] = powers[k];
@@ -47,7 +47,7 @@ Weights solve_moments(const Weights& ratios, const Weights& b,
       }
     }
   }
-  Weights rho{};
+  Moments rho{};
   for (std::size_t i = 0; i < count; ++i) {
     rho[i] = m[i][count] / m[i][i];
   }
@@ -55,7 +55,7 @@ Weights solve_moments(const Weights& ratios, const Weights& b,
 }
 
 /// One leg from s to t: x' = latents · x + first · m0 − scale · B(h) · Σ …
-struct Leg {
+struct UniPcLeg {
   double latents;
   double first;
   double scaled_b;  ///< (α' or σ') · B(h)
@@ -64,9 +64,9 @@ struct Leg {
   double exp_hh;
 };
 
-Leg make_leg(const ScheduleOptions& o, const NoiseLevel& s,
-             const NoiseLevel& t) {
-  Leg leg{};
+UniPcLeg make_leg(const ScheduleOptions& o, const NoiseLevel& s,
+                  const NoiseLevel& t) {
+  UniPcLeg leg{};
   leg.h = t.log_snr() - s.log_snr();
   if (o.predict_x0) {
     leg.hh = -leg.h;
@@ -86,15 +86,15 @@ Leg make_leg(const ScheduleOptions& o, const NoiseLevel& s,
 
 /// Right-hand sides b_i = i! · hh · φ_{i+1}(hh) / B(h), i = 1, 2, …; B(h) is
 /// hh or exp(hh) − 1 = hh · φ_1(hh).
-Weights moments(const ScheduleOptions& o, const Leg& leg) {
+Moments moments(const ScheduleOptions& o, const UniPcLeg& leg) {
   const std::array<double, 5> phi = phi_functions(leg.hh, leg.exp_hh);
   const double b_h = o.solver_type == "bh1" ? 1.0 : phi[1];
   return {phi[2] / b_h, 2.0 * phi[3] / b_h, 6.0 * phi[4] / b_h};
 }
 
 /// ρ of `count` outputs: 1/2 of a single one, as in diffusers.
-Weights solve_weights(const ScheduleOptions& o, const Leg& leg,
-                      const Weights& ratios, std::size_t count) {
+Moments solve_weights(const ScheduleOptions& o, const UniPcLeg& leg,
+                      const Moments& ratios, std::size_t count) {
   if (count == 1) {
     return {0.5, 0.0, 0.0};
   }
@@ -102,10 +102,10 @@ Weights solve_weights(const ScheduleOptions& o, const Leg& leg,
 }
 
 /// λ of older outputs relative to the newest, in units of h.
-Weights ratios_of(const Schedule& schedule, const std::vector<int>& calls,
+Moments ratios_of(const Schedule& schedule, const std::vector<int>& calls,
                   std::size_t first, std::size_t count, double origin,
                   double h) {
-  Weights ratios{};
+  Moments ratios{};
   for (std::size_t i = 0; i < count; ++i) {
     ratios[i] = (schedule.level(calls[first + i]).log_snr() - origin) / h;
   }
@@ -117,13 +117,13 @@ Tensor corrected(const StepInput& in, const Tensor& converted) {
   const SolverState& state = in.state;
   const auto order = static_cast<std::size_t>(state.order);
   const NoiseLevel start = in.schedule.level(state.history_calls[0]);
-  const Leg leg = make_leg(in.schedule.options(), start, in.here());
-  Weights ratios = ratios_of(in.schedule, state.history_calls, 1, order - 1,
+  const UniPcLeg leg = make_leg(in.schedule.options(), start, in.here());
+  Moments ratios = ratios_of(in.schedule, state.history_calls, 1, order - 1,
                              start.log_snr(), leg.h);
   ratios[order - 1] = 1.0;
-  const Weights rho = solve_weights(in.schedule.options(), leg, ratios, order);
+  const Moments rho = solve_weights(in.schedule.options(), leg, ratios, order);
   double newest = leg.first;
-  Weights older{};
+  Moments older{};
   for (std::size_t k = 0; k + 1 < order; ++k) {
     older[k] = -leg.scaled_b * rho[k] / ratios[k];
     newest -= older[k];
@@ -143,13 +143,13 @@ Tensor corrected(const StepInput& in, const Tensor& converted) {
 Tensor predicted(const StepInput& in, const Tensor& x, const Tensor& m0,
                  std::size_t order) {
   const SolverState& state = in.state;
-  const Leg leg = make_leg(in.schedule.options(), in.here(), in.there());
+  const UniPcLeg leg = make_leg(in.schedule.options(), in.here(), in.there());
   double newest = leg.first;
-  Weights older{};
+  Moments older{};
   if (order > 1) {
-    const Weights ratios = ratios_of(in.schedule, state.history_calls, 0,
+    const Moments ratios = ratios_of(in.schedule, state.history_calls, 0,
                                      order - 1, in.here().log_snr(), leg.h);
-    const Weights rho =
+    const Moments rho =
         solve_weights(in.schedule.options(), leg, ratios, order - 1);
     for (std::size_t k = 0; k + 1 < order; ++k) {
       older[k] = -leg.scaled_b * rho[k] / ratios[k];
@@ -173,7 +173,7 @@ bool wants_corrector(const StepInput& in) {
          off.end();
 }
 
-std::size_t usable_order(const StepInput& in) {
+std::size_t unipc_order(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
   const NoiseLevel there = in.there();
   // λ = ∞ at σ' = 0: only the first order has a limit. No length, no order.
@@ -194,7 +194,7 @@ SolverState step_unipc(const StepInput& in) {
                                  : apply(in.ctx, Memory::lasting,
                                          noise_form(in.schedule, in.from),
                                          in.state.latents, in.output);
-  const std::size_t order = usable_order(in);
+  const std::size_t order = unipc_order(in);
   SolverState next;
   next.anchor = wants_corrector(in) ? corrected(in, m0) : in.state.latents;
   next.latents = predicted(in, next.anchor, m0, order);
@@ -205,7 +205,7 @@ SolverState step_unipc(const StepInput& in) {
 
 double carry_unipc(const Schedule& schedule, int from, int to) {
   const ScheduleOptions& o = schedule.options();
-  const Leg leg = make_leg(o, schedule.level(from), schedule.arrival(to));
+  const UniPcLeg leg = make_leg(o, schedule.level(from), schedule.arrival(to));
   const LinearForm form =
       o.predict_x0 ? clean_form(schedule, from) : noise_form(schedule, from);
   return leg.latents + leg.first * form.latents;
@@ -213,7 +213,7 @@ double carry_unipc(const Schedule& schedule, int from, int to) {
 
 /// diffusers maps the type names of one multistep family to the other's
 /// default.
-void resolve(ScheduleOptions& o) {
+void resolve_unipc(ScheduleOptions& o) {
   if (o.solver_type.empty() || o.solver_type == "midpoint" ||
       o.solver_type == "heun" || o.solver_type == "logrho") {
     o.solver_type = "bh2";
@@ -226,22 +226,23 @@ void resolve(ScheduleOptions& o) {
 }
 
 /// Of two kinds the rarer is said.
-std::string label(const ScheduleOptions& o) {
+std::string unipc_label(const ScheduleOptions& o) {
   return o.solver_type == "bh1" ? "unipc-bh1" : "unipc";
 }
 
-constexpr std::string_view kShown[] = {"unipc"};
-constexpr SolverSpelling kSpellings[] = {{"unipc"},
-                                         {"unipcmultistep"},
-                                         {.key = "unipcbh1", .type = "bh1"},
-                                         {.key = "unipcbh2", .type = "bh2"}};
+constexpr std::string_view kUniPcNames[] = {"unipc"};
+constexpr SolverSpelling kUniPcSpellings[] = {
+    {"unipc"},
+    {"unipcmultistep"},
+    {.key = "unipcbh1", .type = "bh1"},
+    {.key = "unipcbh2", .type = "bh2"}};
 
 }  // namespace
 
 extern constinit const SolverRow kUnipc{
     .name = "unipc",
-    .shown_names = kShown,
-    .spellings = kSpellings,
+    .shown_names = kUniPcNames,
+    .spellings = kUniPcSpellings,
     .keys = {kBetaKeys, kZeroSnrKeys, kThresholdKeys, kSpacingKeys,
              kMultistepKeys,
              "sigma_min sigma_max predict_x0 disable_corrector solver_p "
@@ -254,8 +255,8 @@ extern constinit const SolverRow kUnipc{
     .most_kept = [](const ScheduleOptions& o) { return 1 + o.solver_order; },
     .points = sigma_points,
     .flow_points = unipc_flow_points,
-    .resolve = resolve,
-    .label = label,
+    .resolve = resolve_unipc,
+    .label = unipc_label,
     .step = step_unipc,
     .carry = carry_unipc};
 

@@ -32,7 +32,7 @@ PeerTokens read(const proto::PeerTokens& from) {
 }
 
 template <typename Message>
-Message parsed(std::span<const std::byte> bytes) {
+Message parsed_greeting(std::span<const std::byte> bytes) {
   limit_fields(bytes, 1, kMostEndpoints + 8);
   Message message;
   parse(bytes, kMostGreeting, message);
@@ -184,7 +184,7 @@ std::string encode(const Applicant& applicant) {
 }
 
 Applicant decode_applicant(std::span<const std::byte> bytes) {
-  const auto message = parsed<proto::Applicant>(bytes);
+  const auto message = parsed_greeting<proto::Applicant>(bytes);
   const config::WorkerCount workers{natural(message.cpu_workers()),
                                     natural(message.gpu_workers())};
   if (std::max(workers.cpu, workers.gpu) > kMostWorkersOfOne) {
@@ -204,7 +204,7 @@ std::string encode(const Welcome& welcome) {
 }
 
 Welcome decode_welcome(std::span<const std::byte> bytes) {
-  const auto message = parsed<proto::Welcome>(bytes);
+  const auto message = parsed_greeting<proto::Welcome>(bytes);
   return {message.version(), natural(message.process()), message.is_over(),
           read(message.tokens())};
 }
@@ -217,7 +217,7 @@ std::string encode(const PeerGreeting& greeting) {
 }
 
 PeerGreeting decode_peer_greeting(std::span<const std::byte> bytes) {
-  const auto message = parsed<proto::PeerGreeting>(bytes);
+  const auto message = parsed_greeting<proto::PeerGreeting>(bytes);
   return {natural(message.process()), message.token()};
 }
 

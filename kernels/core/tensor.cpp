@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kHostAlignment = 64;
 // Up to here memory and its owner are one block: two, one of them aligned, cost
 // five times as much.
 constexpr std::size_t kMostOfOneBlock = 512;
@@ -24,9 +24,9 @@ constexpr std::size_t kMostOfOneBlock = 512;
 constexpr std::size_t kLeastOfHugePages = std::size_t{1} << 22U;
 constexpr std::size_t kHugePage = std::size_t{1} << 21U;
 // More than any machine has, and far from overflow when rounded up.
-constexpr std::size_t kMostBytes = std::size_t{1} << 56U;
+constexpr std::size_t kMostHostBytes = std::size_t{1} << 56U;
 
-std::size_t checked_bytes(const Shape& shape, DType dtype) {
+std::size_t tensor_bytes(const Shape& shape, DType dtype) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(static_cast<std::size_t>(shape.num_elements()),
                              size_of(dtype), &bytes)) {
@@ -37,24 +37,25 @@ std::size_t checked_bytes(const Shape& shape, DType dtype) {
 }
 
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes) {
-  if (bytes > kMostBytes) {
+  if (bytes > kMostHostBytes) {
     throw Error(Errc::out_of_memory, "tensor",
                 "cannot allocate " + std::to_string(bytes) + " bytes");
   }
   // A multiple of the alignment, and never 0: views of empty tensors stay
   // valid pointers.
-  const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+  const std::size_t rounded =
+      (bytes + kHostAlignment) / kHostAlignment * kHostAlignment;
   if (rounded <= kMostOfOneBlock) {
     auto block =
-        std::make_shared_for_overwrite<std::byte[]>(rounded + kAlignment);
+        std::make_shared_for_overwrite<std::byte[]>(rounded + kHostAlignment);
     void* start = block.get();
-    std::size_t space = rounded + kAlignment;
-    auto* memory =
-        static_cast<std::byte*>(std::align(kAlignment, rounded, start, space));
+    std::size_t space = rounded + kHostAlignment;
+    auto* memory = static_cast<std::byte*>(
+        std::align(kHostAlignment, rounded, start, space));
     return {std::move(block), memory};
   }
   const bool is_huge = rounded >= kLeastOfHugePages;
-  const std::align_val_t alignment{is_huge ? kHugePage : kAlignment};
+  const std::align_val_t alignment{is_huge ? kHugePage : kHostAlignment};
   auto* memory =
       static_cast<std::byte*>(::operator new(rounded, alignment, std::nothrow));
   if (memory == nullptr) {
@@ -113,7 +114,7 @@ Tensor::Tensor(Shape shape, DType dtype, Device device)
     : shape_(shape), dtype_(dtype), device_(device) {
   require(device.kind == DeviceKind::cpu, Errc::unsupported, "tensor",
           "no allocator for " + to_string(device) + " without a context");
-  bytes_ = allocate_host(checked_bytes(shape, dtype));
+  bytes_ = allocate_host(tensor_bytes(shape, dtype));
 }
 
 Tensor::Tensor(std::shared_ptr<std::byte> bytes, Shape shape, DType dtype,

@@ -10,7 +10,7 @@ namespace troupe::kernels::cpu {
 namespace {
 
 // At most this many rows in one product.
-constexpr std::int64_t kMaxBlockRows = 256;
+constexpr std::int64_t kMostRowsAtOnce = 256;
 // Up to here reading the weights dominates: a panel then serves all items
 // while it is in the cache.
 constexpr std::int64_t kFewRows = 16;
@@ -34,7 +34,7 @@ void packed_linear(ExecContext& ctx, const Tensor& x,
   if (items == 0 || rows == 0) {
     return;
   }
-  const RowCut cut = cut_rows(rows, kMaxBlockRows, [&](std::int64_t height) {
+  const RowCut cut = cut_rows(rows, kMostRowsAtOnce, [&](std::int64_t height) {
     return panels_stand_alone(ctx, matrix, height);
   });
   const BlockProduct body(ctx, matrix, cut.block_rows);

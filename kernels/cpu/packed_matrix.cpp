@@ -16,10 +16,10 @@ constexpr std::int64_t kPanelWidth = 192;
 // The library's blocks of columns.
 constexpr std::int64_t kPanelUnit = 64;
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kPanelAlignment = 64;
 
-std::size_t rounded_up(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+std::size_t whole_panel_lines(std::size_t bytes) {
+  return (bytes + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment;
 }
 
 // The library's layout of bf16 weights [K, N] on processors with AVX-512: tiles
@@ -130,7 +130,7 @@ PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
   const auto bytes_of = [&](std::int64_t width) {
     return packed_weights(k_, width, compute).get_size();
   };
-  const std::size_t stride = rounded_up(bytes_of(panel_width_));
+  const std::size_t stride = whole_panel_lines(bytes_of(panel_width_));
   const auto before_last = static_cast<std::size_t>(num_panels() - 1);
   num_bytes_ = stride * before_last + bytes_of(panel_width(num_panels() - 1));
   memory_ = Tensor({static_cast<std::int64_t>(num_bytes_)}, DType::u8);
@@ -163,7 +163,7 @@ BlockProduct::BlockProduct(ExecContext& ctx, const PackedMatrix& matrix,
   const std::int64_t last = matrix.num_panels() - 1;
   body_ = &cache.get(product_shape(matrix, rows, 0));
   last_ = &cache.get(product_shape(matrix, rows, last));
-  accumulator_bytes_ = rounded_up(
+  accumulator_bytes_ = whole_panel_lines(
       static_cast<std::size_t>(rows * matrix.panel_width(0)) * sizeof(float));
   library_bytes_ = std::max(body_->scratch_bytes(), last_->scratch_bytes());
 }

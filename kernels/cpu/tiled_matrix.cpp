@@ -14,7 +14,7 @@ constexpr std::int64_t kPieceBlocks = 8;
 constexpr std::int64_t kSliceDepth = 1152;
 constexpr std::int64_t kPanelGroups = 8;
 // Enough for threads to end at about the same time.
-constexpr std::int64_t kPiecesPerThread = 6;
+constexpr std::int64_t kTilesPerThread = 6;
 // Columns converted at once while packing.
 constexpr std::int64_t kPackedAtOnce = 256;
 
@@ -46,7 +46,7 @@ struct Cut {
         slices(divide_up(matrix.columns(), kSliceDepth)),
         slice_depth(divide_up(matrix.columns() / kTileDepth, slices) *
                     kTileDepth) {
-    const std::int64_t wanted = divide_up(kPiecesPerThread * threads, panels);
+    const std::int64_t wanted = divide_up(kTilesPerThread * threads, panels);
     chunks =
         std::min(blocks, std::max(divide_up(blocks, kPieceBlocks), wanted));
   }

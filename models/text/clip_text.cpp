@@ -19,7 +19,7 @@
 namespace troupe::models {
 namespace {
 
-constexpr const char* kPlace = "clip_text";
+constexpr const char* kClipTextPlace = "clip_text";
 /// Configurations of older versions say 2, whatever the vocabulary's end is.
 constexpr std::int64_t kOldEos = 2;
 
@@ -88,7 +88,7 @@ EncodedText ClipText::encode(ExecContext& ctx,
                              std::int64_t key_length,
                              HiddenState wanted) const {
   const std::int64_t wanted_layers =
-      checked_layers(kPlace, config_.limits(), ids, key_length, wanted);
+      checked_layers(kClipTextPlace, config_.limits(), ids, key_length, wanted);
   const auto tokens = static_cast<std::int64_t>(ids.size());
   FiniteCheck finite(ctx, config_.num_layers + 3);
   Tensor x = embed(ctx, ids);  // [1, N, D]
@@ -118,7 +118,7 @@ EncodedText ClipText::encode(ExecContext& ctx,
   const Tensor pooled =
       pool(ctx, x, pooled_row(ids, config_.eos_token_id));  // [1, 1, P]
   finite.look("pooled vector", pooled);
-  finite.require_all(kPlace);
+  finite.require_all(kClipTextPlace);
   return {kernels::on_host(ctx, hidden).reshape({tokens, config_.hidden_size}),
           kernels::on_host(ctx, pooled).reshape({pooled.dim(2)})};
 }

@@ -42,12 +42,12 @@ ClipTextConfig parse_clip_text_config(const Json& json, bool has_projection) {
 
 namespace {
 
-struct NormSpec {
+struct ClipNormSpec {
   TensorSpec weight, bias;
 };
 
-struct LayerSpec {
-  NormSpec norm_1, norm_2;
+struct ClipLayerSpec {
+  ClipNormSpec norm_1, norm_2;
   LinearTensors qkv, out, mlp_up, mlp_down;
 };
 
@@ -58,15 +58,15 @@ struct ClipTextSpec {
   [[nodiscard]] std::vector<TensorSpec> all() const;
 
   TensorSpec tokens, positions, projection;
-  std::vector<LayerSpec> layers;
-  NormSpec final_norm;
+  std::vector<ClipLayerSpec> layers;
+  ClipNormSpec final_norm;
 };
 
-NormSpec norm_spec(const std::string& name, std::int64_t width) {
+ClipNormSpec norm_spec(const std::string& name, std::int64_t width) {
   return {{name + ".weight", Shape{width}}, {name + ".bias", Shape{width}}};
 }
 
-LinearTensors linear_spec(const std::string& name,
+LinearTensors clip_linear(const std::string& name,
                           std::vector<const char*> parts, std::int64_t out,
                           std::int64_t in) {
   LinearTensors tensors;
@@ -91,11 +91,11 @@ ClipTextSpec::ClipTextSpec(const ClipTextConfig& config,
     layers.push_back(
         {norm_spec(name + "layer_norm1", width),
          norm_spec(name + "layer_norm2", width),
-         linear_spec(name + "self_attn.", {"q_proj", "k_proj", "v_proj"}, width,
+         clip_linear(name + "self_attn.", {"q_proj", "k_proj", "v_proj"}, width,
                      width),
-         linear_spec(name + "self_attn.", {"out_proj"}, width, width),
-         linear_spec(name + "mlp.", {"fc1"}, inner, width),
-         linear_spec(name + "mlp.", {"fc2"}, width, inner)});
+         clip_linear(name + "self_attn.", {"out_proj"}, width, width),
+         clip_linear(name + "mlp.", {"fc1"}, inner, width),
+         clip_linear(name + "mlp.", {"fc2"}, width, inner)});
   }
   final_norm = norm_spec(root + "final_layer_norm", width);
   if (config.projection_dim > 0) {
@@ -109,7 +109,7 @@ std::vector<TensorSpec> ClipTextSpec::all() const {
   const auto add = [&](const std::vector<TensorSpec>& more) {
     specs.insert(specs.end(), more.begin(), more.end());
   };
-  for (const LayerSpec& layer : layers) {
+  for (const ClipLayerSpec& layer : layers) {
     add({layer.norm_1.weight, layer.norm_1.bias, layer.norm_2.weight,
          layer.norm_2.bias});
     for (const LinearTensors* linear :
@@ -161,14 +161,14 @@ ClipTextWeights load_clip_text_weights(ExecContext& ctx,
   EncoderLoader loader(ctx, compute, source);
   const ClipTextSpec spec = spec_of(config, source);
   source.check(spec.all());
-  const auto norm = [&](const NormSpec& tensors) -> NormWeights {
+  const auto norm = [&](const ClipNormSpec& tensors) -> NormWeights {
     Tensor weight = loader.vector(tensors.weight);
     return {std::move(weight), loader.vector(tensors.bias)};
   };
   ClipTextWeights weights;
   weights.tokens = loader.table(spec.tokens);
   weights.positions = loader.host(spec.positions);
-  for (const LayerSpec& layer : spec.layers) {
+  for (const ClipLayerSpec& layer : spec.layers) {
     ClipTextLayer& to = weights.layers.emplace_back();
     to.norm_1 = norm(layer.norm_1);
     to.norm_2 = norm(layer.norm_2);

@@ -10,7 +10,7 @@ namespace troupe::models {
 namespace {
 
 constexpr const char* kEmbeds = "prompt_embeds";
-constexpr const char* kPooled = "pooled";
+constexpr const char* kPooledName = "pooled";
 
 /// Padding is attended to, so all 77 rows are computed.
 constexpr std::array kClipAndBigG = {
@@ -56,13 +56,13 @@ Condition sdxl_condition(std::span<const EncodedPrompt> encoded) {
   Condition condition;
   condition.add(kEmbeds,
                 side_by_side(encoded[0].text.hidden, encoded[1].text.hidden));
-  condition.add(kPooled, encoded[1].text.pooled);
+  condition.add(kPooledName, encoded[1].text.pooled);
   return condition;
 }
 
 Condition sdxl_zeros(const Condition& like) {
   Condition condition;
-  for (const char* name : {kEmbeds, kPooled}) {
+  for (const char* name : {kEmbeds, kPooledName}) {
     Tensor tensor(like.find(name)->tensor.shape(), DType::f32);
     std::memset(tensor.bytes().data(), 0, tensor.num_bytes());
     condition.add(name, std::move(tensor));

@@ -22,7 +22,7 @@
 namespace troupe::models {
 namespace {
 
-constexpr const char* kPlace = "t5_encoder";
+constexpr const char* kT5EncoderPlace = "t5_encoder";
 /// Biases of lengths that were asked for are kept up to so many bytes, and the
 /// last one always.
 constexpr std::size_t kMostBiasBytes = std::size_t{64} << 20U;
@@ -127,8 +127,8 @@ EncodedText T5Encoder::encode(ExecContext& ctx,
                               std::span<const std::int32_t> ids,
                               std::int64_t key_length,
                               HiddenState wanted) const {
-  const std::int64_t layers =
-      checked_layers(kPlace, config_.limits(), ids, key_length, wanted);
+  const std::int64_t layers = checked_layers(kT5EncoderPlace, config_.limits(),
+                                             ids, key_length, wanted);
   const auto tokens = static_cast<std::int64_t>(ids.size());
   FiniteCheck finite(ctx, layers + 2);
   Tensor x = kernels::on_device(
@@ -153,7 +153,7 @@ EncodedText T5Encoder::encode(ExecContext& ctx,
                       x);  // [1, N, D]
     finite.look("final norm", x);
   }
-  finite.require_all(kPlace);
+  finite.require_all(kT5EncoderPlace);
   return {kernels::on_host(ctx, x).reshape({tokens, config_.d_model}), {}};
 }
 

@@ -22,7 +22,7 @@ void parse_feed_forward(const Json& json, T5Config& config) {
                       name == "gated-gelu" ? "gelu_new" : activation);
 }
 
-struct LayerSpec {
+struct T5LayerSpec {
   TensorSpec norm_1, norm_2;
   LinearTensors qkv, out, mlp_up, mlp_down;
 };
@@ -34,12 +34,11 @@ struct T5Spec {
   [[nodiscard]] std::vector<TensorSpec> all() const;
 
   TensorSpec tokens, bias, final_norm;
-  std::vector<LayerSpec> layers;
+  std::vector<T5LayerSpec> layers;
 };
 
-LinearTensors linear_spec(const std::string& name,
-                          std::vector<const char*> parts, std::int64_t out,
-                          std::int64_t in) {
+LinearTensors t5_linear(const std::string& name, std::vector<const char*> parts,
+                        std::int64_t out, std::int64_t in) {
   LinearTensors tensors;
   for (const char* part : parts) {
     tensors.weights.push_back({name + part + ".weight", Shape{out, in}});
@@ -66,18 +65,17 @@ T5Spec::T5Spec(const T5Config& config, std::string_view token_name) {
     layers.push_back(
         {{attention + "layer_norm.weight", Shape{width}},
          {mlp + "layer_norm.weight", Shape{width}},
-         linear_spec(attention + "SelfAttention.", {"q", "k", "v"}, inner,
-                     width),
-         linear_spec(attention + "SelfAttention.", {"o"}, width, inner),
-         linear_spec(mlp + "DenseReluDense.", up, config.d_ff, width),
-         linear_spec(mlp + "DenseReluDense.", {"wo"}, width, config.d_ff)});
+         t5_linear(attention + "SelfAttention.", {"q", "k", "v"}, inner, width),
+         t5_linear(attention + "SelfAttention.", {"o"}, width, inner),
+         t5_linear(mlp + "DenseReluDense.", up, config.d_ff, width),
+         t5_linear(mlp + "DenseReluDense.", {"wo"}, width, config.d_ff)});
   }
   final_norm = {"encoder.final_layer_norm.weight", Shape{width}};
 }
 
 std::vector<TensorSpec> T5Spec::all() const {
   std::vector<TensorSpec> specs = {tokens, bias};
-  for (const LayerSpec& layer : layers) {
+  for (const T5LayerSpec& layer : layers) {
     specs.push_back(layer.norm_1);
     specs.push_back(layer.norm_2);
     for (const LinearTensors* linear :
@@ -153,7 +151,7 @@ T5Weights load_t5_weights(ExecContext& ctx, const T5Config& config,
   T5Weights weights;
   weights.tokens = loader.table(spec.tokens);
   weights.bias = loader.host(spec.bias);
-  for (const LayerSpec& layer : spec.layers) {
+  for (const T5LayerSpec& layer : spec.layers) {
     T5Layer& to = weights.layers.emplace_back();
     to.norm_1 = loader.vector(layer.norm_1);
     to.norm_2 = loader.vector(layer.norm_2);

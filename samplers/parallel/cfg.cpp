@@ -5,13 +5,14 @@
 namespace troupe::samplers {
 namespace {
 
-constexpr CallParts kCall{.tasks = 3, .outputs = 3};
+constexpr CallParts kCfgCall{.tasks = 3, .outputs = 3};
 
 /// The two guidance branches of a model call on two workers (parts 0 and 1),
 /// combined and stepped at home. Exact: rows of a forward are independent.
 class Cfg final : public CallByCall {
  public:
-  explicit Cfg(int num_calls) : CallByCall(MethodKind::cfg, num_calls, kCall) {}
+  explicit Cfg(int num_calls)
+      : CallByCall(MethodKind::cfg, num_calls, kCfgCall) {}
 
  private:
   Slot add_call(const Task& call, Slot state) override {
@@ -59,7 +60,7 @@ extern constinit const MethodRow kCfg{
                      int num_calls) { return 3.0 * num_calls; },
     .most_live =
         [](const MethodOptions&, int num_calls, int max_open) {
-          return most_live_of(kCall, num_calls, max_open);
+          return most_live_of(kCfgCall, num_calls, max_open);
         }};
 
 }  // namespace troupe::samplers

@@ -5,14 +5,14 @@
 namespace troupe::samplers {
 namespace {
 
-constexpr CallParts kCall{.tasks = 1, .outputs = 1};
+constexpr CallParts kPlainCall{.tasks = 1, .outputs = 1};
 
 /// Evaluation and step, evaluation and step … on one worker: what every exact
 /// method is compared with. The batch method is one of these per sample.
 class Sequential final : public CallByCall {
  public:
   Sequential(MethodKind kind, int num_calls)
-      : CallByCall(kind, num_calls, kCall) {}
+      : CallByCall(kind, num_calls, kPlainCall) {}
 
  private:
   Slot add_call(const Task& call, Slot state) override {
@@ -39,7 +39,7 @@ double a_task_per_call(const MethodOptions& /*options*/, int num_calls) {
 
 LiveValues most_live(const MethodOptions& /*options*/, int num_calls,
                      int max_open) {
-  return most_live_of(kCall, num_calls, max_open);
+  return most_live_of(kPlainCall, num_calls, max_open);
 }
 
 }  // namespace
