@@ -13,11 +13,11 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr const char* kPlace = "attention";
+constexpr const char* kAttentionPlace = "attention";
 constexpr std::int64_t kLogitsBytes = std::int64_t{64} << 20U;
 constexpr std::int64_t kScratchBytes = std::int64_t{8} << 20U;
-constexpr std::uintptr_t kBestAlignment = 256;
-constexpr int kCandidates = 16;
+constexpr std::uintptr_t kHeadAlignment = 256;
+constexpr int kPlansTried = 16;
 
 /// A matrix per head, as the library sees it: column by column.
 struct HeadMatrices {
@@ -48,8 +48,8 @@ class HeadProducts {
  public:
   explicit HeadProducts(Backend& backend)
       : backend_(backend),
-        handle_(make_blas<cublasLtHandle_t>(blas(), kPlace, blas().create,
-                                            blas().destroy)) {}
+        handle_(make_blas<cublasLtHandle_t>(blas(), kAttentionPlace,
+                                            blas().create, blas().destroy)) {}
 
   void run(const HeadProduct& product, float alpha, const void* a,
            const void* b, void* c, std::byte* scratch) {
@@ -61,7 +61,7 @@ class HeadProducts {
                         c, plan.c.get(), &plan.algorithm, scratch,
                         static_cast<std::size_t>(kScratchBytes),
                         backend_.stream()),
-          kPlace);
+          kAttentionPlace);
   }
 
  private:
@@ -79,12 +79,12 @@ class HeadProducts {
   template <typename Setter, typename Descriptor, typename Name, typename Value>
   void set(Setter setter, const Descriptor& descriptor, Name name,
            Value value) const {
-    set_blas(blas(), kPlace, setter, descriptor.get(), name, value);
+    set_blas(blas(), kAttentionPlace, setter, descriptor.get(), name, value);
   }
 
   [[nodiscard]] Layout layout(const HeadMatrices& m, std::int64_t heads) const {
     auto made = make_blas<cublasLtMatrixLayout_t>(
-        blas(), kPlace, blas().matrix_layout_create,
+        blas(), kAttentionPlace, blas().matrix_layout_create,
         blas().matrix_layout_destroy, blas_type(m.dtype),
         static_cast<std::uint64_t>(m.rows),
         static_cast<std::uint64_t>(m.columns), m.leading);
@@ -103,7 +103,7 @@ class HeadProducts {
     const bool rounds =
         product.a.dtype == DType::f32 && backend_.options().tf32;
     Plan plan{make_blas<cublasLtMatmulDesc_t>(
-                  blas(), kPlace, blas().matmul_desc_create,
+                  blas(), kAttentionPlace, blas().matmul_desc_create,
                   blas().matmul_desc_destroy,
                   rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                   CUDA_R_32F),
@@ -123,7 +123,8 @@ class HeadProducts {
 
   void choose(const HeadProduct& product, Plan& plan) const {
     auto preference = make_blas<cublasLtMatmulPreference_t>(
-        blas(), kPlace, blas().preference_create, blas().preference_destroy);
+        blas(), kAttentionPlace, blas().preference_create,
+        blas().preference_destroy);
     const auto put = blas().preference_set_attribute;
     set(put, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
         static_cast<std::uint64_t>(kScratchBytes));
@@ -137,24 +138,24 @@ class HeadProducts {
         product.c.alignment);
     set(put, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
         product.c.alignment);
-    std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
+    std::array<cublasLtMatmulHeuristicResult_t, kPlansTried> found{};
     int count = 0;
     check(blas(),
           blas().algo_get_heuristic(handle_.get(), plan.description.get(),
                                     plan.a.get(), plan.b.get(), plan.c.get(),
-                                    plan.c.get(), preference.get(), kCandidates,
+                                    plan.c.get(), preference.get(), kPlansTried,
                                     found.data(), &count),
-          kPlace);
+          kAttentionPlace);
     for (int i = 0; i < count; ++i) {
       const auto& candidate = found[static_cast<std::size_t>(i)];
       // The preference above is only a request, so each answer is checked.
       if (candidate.state == CUBLAS_STATUS_SUCCESS &&
-          sums_in_one_sequence(blas(), candidate.algo, kPlace)) {
+          sums_in_one_sequence(blas(), candidate.algo, kAttentionPlace)) {
         plan.algorithm = candidate.algo;
         return;
       }
     }
-    check(blas(), CUBLAS_STATUS_NOT_SUPPORTED, kPlace);
+    check(blas(), CUBLAS_STATUS_NOT_SUPPORTED, kAttentionPlace);
   }
 
   Backend& backend_;
@@ -165,7 +166,7 @@ class HeadProducts {
 /// What the best alignment and steps of so many elements have in common.
 std::uint32_t alignment_of(std::initializer_list<std::int64_t> steps,
                            DType dtype) {
-  auto bits = kBestAlignment;
+  auto bits = kHeadAlignment;
   for (const std::int64_t step : steps) {
     bits |= static_cast<std::uintptr_t>(step) * size_of(dtype);
   }
@@ -234,10 +235,10 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
   auto& products = Backend::of(ctx).state<HeadProducts>();
   const DType dtype = out.dtype();
   const Workspace::Scope scope(ctx.workspace());
-  AlignedOutput output(ctx, out, kBestAlignment);
+  AlignedOutput output(ctx, out, kHeadAlignment);
   const auto rows_of = [&](const HeadsView& view) {
     return HeadRows(
-        {aligned_input(ctx, view.base, kBestAlignment), view.column});
+        {aligned_input(ctx, view.base, kHeadAlignment), view.column});
   };
   const HeadRows q_rows = rows_of(q);
   const HeadRows k_rows = rows_of(k);
@@ -271,7 +272,7 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                           .leading = keys,
                           .head = rows * keys,
                           .dtype = DType::f32,
-                          .alignment = kBestAlignment};
+                          .alignment = kHeadAlignment};
       products.run({.a = k_rows.matrices(keys, head_dim, keys),
                     .b = q_rows.matrices(rows, head_dim, block),
                     .c = square,

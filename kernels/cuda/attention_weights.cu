@@ -5,8 +5,8 @@ namespace troupe::kernels::cuda {
 namespace {
 
 constexpr int kWarpThreads = 32;
-constexpr int kRowThreads = 256;
-constexpr int kRowWarps = kRowThreads / kWarpThreads;
+constexpr int kWeightRowThreads = 256;
+constexpr int kRowWarps = kWeightRowThreads / kWarpThreads;
 
 TROUPE_DEVICE float exponential(float x) {
 #if defined(__CUDA_ARCH__)
@@ -78,9 +78,9 @@ struct Masked {
 /// A block per row: weights = exp(x − max) / Σ exp(x − max) over the keys that
 /// the mask leaves, 0 for the others. A row with NaN becomes NaN.
 template <typename To, typename Mask>
-struct Softmax {
+struct WeightsSoftmax {
   static constexpr const char* kName = "attention weights";
-  static constexpr int kThreads = kRowThreads;
+  static constexpr int kThreads = kWeightRowThreads;
   static constexpr bool kCooperates = true;
 
   const float* logits;
@@ -126,9 +126,9 @@ void attention_weights(ExecContext& ctx, const Tensor& logits,
   with_element(weights.dtype(), [&]<typename To>(To) {
     const auto queue = [&](auto mask) {
       launch(backend,
-             Softmax<To, decltype(mask)>{
+             WeightsSoftmax<To, decltype(mask)>{
                  logits.data<float>(), weights.data<To>(), logits.dim(1), mask},
-             {logits.dim(0)}, kRowThreads, kRowWarps * sizeof(float));
+             {logits.dim(0)}, kWeightRowThreads, kRowWarps * sizeof(float));
     };
     if (block.causal || block.bias != nullptr) {
       queue(Masked{block});

@@ -12,7 +12,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::uintptr_t kReadBytes = 16;
+constexpr std::uintptr_t kConvReadBytes = 16;
 
 /// The plans of one context.
 struct ConvPlans {
@@ -24,7 +24,7 @@ struct ConvPlans {
 std::int64_t alignment_of(const Tensor& batch) {
   const auto first = reinterpret_cast<std::uintptr_t>(batch.bytes().data());
   const auto item = batch.num_bytes() / static_cast<std::size_t>(batch.dim(0));
-  const std::uintptr_t bits = first | item | kReadBytes;
+  const std::uintptr_t bits = first | item | kConvReadBytes;
   return static_cast<std::int64_t>(bits & (~bits + 1));
 }
 

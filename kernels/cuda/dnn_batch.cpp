@@ -10,7 +10,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr const char* kPlace = "cudnn";
+constexpr const char* kBatchPlace = "cudnn";
 // A prime: rows and items of a repeated block of numbers still differ.
 constexpr std::int64_t kBlockNumbers = 65521;
 
@@ -41,7 +41,8 @@ void queue(ExecContext& ctx, const DnnTarget& target, const DnnPlan& plan,
                workspace);
   bindings.finalize();
   check(target.dnn,
-        target.dnn.execute(target.handle, plan.get(), bindings.get()), kPlace);
+        target.dnn.execute(target.handle, plan.get(), bindings.get()),
+        kBatchPlace);
 }
 
 std::size_t bytes_of(const DnnOperand& operand) {
@@ -106,8 +107,8 @@ float check_number(std::int64_t index, std::int64_t seed) {
 }
 
 DnnHandle::DnnHandle(Backend& backend) : dnn_(backend.libraries().dnn) {
-  check(dnn_, dnn_.create(&handle_), kPlace);
-  check(dnn_, dnn_.set_stream(handle_, backend.stream()), kPlace);
+  check(dnn_, dnn_.create(&handle_), kBatchPlace);
+  check(dnn_, dnn_.set_stream(handle_, backend.stream()), kBatchPlace);
 }
 
 DnnHandle::~DnnHandle() { (void)dnn_.destroy(handle_); }

@@ -9,7 +9,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr const char* kPlace = "cudnn";
+constexpr const char* kGraphPlace = "cudnn";
 
 cudnnDataType_t library_type(DType dtype) {
   switch (dtype) {
@@ -20,7 +20,8 @@ cudnnDataType_t library_type(DType dtype) {
     case DType::f16:
       return CUDNN_DATA_HALF;
     default:
-      throw Error(Errc::internal, kPlace, "no operation on this element type");
+      throw Error(Errc::internal, kGraphPlace,
+                  "no operation on this element type");
   }
 }
 
@@ -59,7 +60,7 @@ void check(const Dnn& dnn, cudnnStatus_t status, std::string_view place) {
 
 DnnDescriptor::DnnDescriptor(const Dnn& dnn, cudnnBackendDescriptorType_t type)
     : dnn_(&dnn) {
-  check(dnn, dnn.create_descriptor(type, &descriptor_), kPlace);
+  check(dnn, dnn.create_descriptor(type, &descriptor_), kGraphPlace);
 }
 
 DnnDescriptor::~DnnDescriptor() {
@@ -82,7 +83,7 @@ void DnnDescriptor::set(cudnnBackendAttributeName_t name,
                         cudnnBackendAttributeType_t type, std::int64_t count,
                         const void* values) {
   check(*dnn_, dnn_->set_attribute(descriptor_, name, type, count, values),
-        kPlace);
+        kGraphPlace);
 }
 
 void DnnDescriptor::set(cudnnBackendAttributeName_t name,
@@ -98,7 +99,7 @@ void DnnDescriptor::set_integers(cudnnBackendAttributeName_t name,
 }
 
 void DnnDescriptor::finalize() {
-  check(*dnn_, dnn_->finalize(descriptor_), kPlace);
+  check(*dnn_, dnn_->finalize(descriptor_), kGraphPlace);
 }
 
 std::int64_t DnnDescriptor::read(cudnnBackendAttributeName_t name,
@@ -107,7 +108,7 @@ std::int64_t DnnDescriptor::read(cudnnBackendAttributeName_t name,
   std::int64_t count = 0;
   check(*dnn_,
         dnn_->get_attribute(descriptor_, name, type, capacity, &count, values),
-        kPlace);
+        kGraphPlace);
   return capacity == 0 ? count : std::min(count, capacity);
 }
 

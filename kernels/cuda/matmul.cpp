@@ -12,7 +12,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr const char* kPlace = "matmul";
+constexpr const char* kMatmulPlace = "matmul";
 // What the library's guide recommends for Hopper; smaller GPUs can spare it.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 constexpr std::size_t kBestAlignment = 256;
@@ -44,7 +44,7 @@ std::size_t row_alignment(std::int64_t width, DType dtype) {
 
 Products::Products(Backend& backend)
     : backend_(backend),
-      handle_(make_blas<cublasLtHandle_t>(blas(), kPlace, blas().create,
+      handle_(make_blas<cublasLtHandle_t>(blas(), kMatmulPlace, blas().create,
                                           blas().destroy)),
       workspace_(backend.allocate(kWorkspaceBytes)) {}
 
@@ -53,20 +53,23 @@ BlasHandle<cublasLtMatmulDesc_t> Products::describe(
   const bool rounds_operands =
       problem.compute == DType::f32 && backend_.options().tf32;
   auto description = make_blas<cublasLtMatmulDesc_t>(
-      blas(), kPlace, blas().matmul_desc_create, blas().matmul_desc_destroy,
+      blas(), kMatmulPlace, blas().matmul_desc_create,
+      blas().matmul_desc_destroy,
       rounds_operands ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
       CUDA_R_32F);
-  set_blas(blas(), kPlace, blas().matmul_desc_set_attribute, description.get(),
-           CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(CUBLAS_OP_T));
-  set_blas(blas(), kPlace, blas().matmul_desc_set_attribute, description.get(),
-           CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(CUBLAS_OP_N));
-  set_blas(blas(), kPlace, blas().matmul_desc_set_attribute, description.get(),
-           CUBLASLT_MATMUL_DESC_EPILOGUE,
+  set_blas(blas(), kMatmulPlace, blas().matmul_desc_set_attribute,
+           description.get(), CUBLASLT_MATMUL_DESC_TRANSA,
+           static_cast<std::int32_t>(CUBLAS_OP_T));
+  set_blas(blas(), kMatmulPlace, blas().matmul_desc_set_attribute,
+           description.get(), CUBLASLT_MATMUL_DESC_TRANSB,
+           static_cast<std::int32_t>(CUBLAS_OP_N));
+  set_blas(blas(), kMatmulPlace, blas().matmul_desc_set_attribute,
+           description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
            static_cast<std::uint32_t>(problem.epilogue));
   if (has_bias(problem.epilogue)) {
     // The choice of algorithms looks at the address for its alignment; every
     // bias has that of the workspace.
-    set_blas(blas(), kPlace, blas().matmul_desc_set_attribute,
+    set_blas(blas(), kMatmulPlace, blas().matmul_desc_set_attribute,
              description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
              static_cast<const void*>(workspace_.get()));
   }
@@ -76,9 +79,10 @@ BlasHandle<cublasLtMatmulDesc_t> Products::describe(
 Products::Layout Products::layout(DType dtype, std::int64_t rows,
                                   std::int64_t columns) const {
   return make_blas<cublasLtMatrixLayout_t>(
-      blas(), kPlace, blas().matrix_layout_create, blas().matrix_layout_destroy,
-      blas_type(dtype), static_cast<std::uint64_t>(rows),
-      static_cast<std::uint64_t>(columns), rows);
+      blas(), kMatmulPlace, blas().matrix_layout_create,
+      blas().matrix_layout_destroy, blas_type(dtype),
+      static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns),
+      rows);
 }
 
 // The library's matrices lie column by column: a row-major [rows, k] is its
@@ -96,11 +100,11 @@ Products::Arrangement Products::strided(const Problem& problem,
                                         const ProductBatch& batch) const {
   Arrangement arrangement = merged(problem, {1, batch.rows});
   const auto repeat = [&](const Layout& layout, std::int64_t stride) {
-    set_blas(blas(), kPlace, blas().matrix_layout_set_attribute, layout.get(),
-             CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+    set_blas(blas(), kMatmulPlace, blas().matrix_layout_set_attribute,
+             layout.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
              static_cast<std::int32_t>(batch.items));
-    set_blas(blas(), kPlace, blas().matrix_layout_set_attribute, layout.get(),
-             CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+    set_blas(blas(), kMatmulPlace, blas().matrix_layout_set_attribute,
+             layout.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
   };
   repeat(arrangement.weight, std::int64_t{0});
   repeat(arrangement.x, batch.rows * problem.k);
@@ -129,28 +133,34 @@ std::optional<cublasLtMatmulAlgo_t> Products::choose(const Problem& problem,
                                                      const Plan& plan) const {
   const bool invariant = backend_.options().batch_invariant;
   auto preference = make_blas<cublasLtMatmulPreference_t>(
-      blas(), kPlace, blas().preference_create, blas().preference_destroy);
-  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
-           CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+      blas(), kMatmulPlace, blas().preference_create,
+      blas().preference_destroy);
+  set_blas(blas(), kMatmulPlace, blas().preference_set_attribute,
+           preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
            std::uint64_t{kWorkspaceBytes});
   // Where sums may be split, their parts are still added as f32.
   const auto schemes = static_cast<std::uint32_t>(
       invariant ? CUBLASLT_REDUCTION_SCHEME_NONE
                 : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
-           CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+  set_blas(blas(), kMatmulPlace, blas().preference_set_attribute,
+           preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           schemes);
   const auto inputs =
       static_cast<std::uint32_t>(row_alignment(problem.k, problem.compute));
   const auto outputs =
       static_cast<std::uint32_t>(row_alignment(problem.n, problem.out));
-  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
-           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, inputs);
-  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
-           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, inputs);
-  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
-           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, outputs);
-  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
-           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, outputs);
+  set_blas(blas(), kMatmulPlace, blas().preference_set_attribute,
+           preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+           inputs);
+  set_blas(blas(), kMatmulPlace, blas().preference_set_attribute,
+           preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+           inputs);
+  set_blas(blas(), kMatmulPlace, blas().preference_set_attribute,
+           preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+           outputs);
+  set_blas(blas(), kMatmulPlace, blas().preference_set_attribute,
+           preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+           outputs);
 
   Problem asked = problem;
   if (invariant) {
@@ -168,12 +178,12 @@ std::optional<cublasLtMatmulAlgo_t> Products::choose(const Problem& problem,
       status == CUBLAS_STATUS_INVALID_VALUE) {
     return std::nullopt;
   }
-  check(blas(), status, kPlace);
+  check(blas(), status, kMatmulPlace);
   for (int i = 0; i < count; ++i) {
     const auto& [algorithm, bytes, state, waves, reserved] =
         found[static_cast<std::size_t>(i)];
     if (state == CUBLAS_STATUS_SUCCESS &&
-        (!invariant || sums_in_one_sequence(blas(), algorithm, kPlace)) &&
+        (!invariant || sums_in_one_sequence(blas(), algorithm, kMatmulPlace)) &&
         accepts(plan, item, algorithm)) {
       return algorithm;
     }
@@ -247,14 +257,14 @@ void Products::check_shard(const Problem& problem, Plan& plan,
   auto known = plan.shards.find(rows);
   if (known == plan.shards.end()) {
     if (backend_.is_recording()) {
-      throw Error(Errc::unsupported, kPlace,
+      throw Error(Errc::unsupported, kMatmulPlace,
                   "a shard of " + std::to_string(rows) + " rows of " +
                       to_string(problem) + " was recorded before it was run");
     }
     known = plan.shards.emplace(rows, shard_agrees(problem, plan, rows)).first;
   }
   if (!known->second) {
-    throw Error(Errc::unsupported, kPlace,
+    throw Error(Errc::unsupported, kMatmulPlace,
                 "cuBLASLt computes other bits for " + std::to_string(rows) +
                     " rows alone than for all of " + to_string(problem),
                 "give each GPU whole items");
@@ -283,7 +293,7 @@ void Products::run(const Problem& problem, const ProductBatch& batch,
                    const ProductOperands& operands) {
   Plan& plan = this->plan(problem);
   if (!plan.algorithm) {
-    throw Error(Errc::unsupported, kPlace,
+    throw Error(Errc::unsupported, kMatmulPlace,
                 "cuBLASLt has no algorithm for " + to_string(problem));
   }
   auto known = plan.arrangements.find(batch);
@@ -302,7 +312,7 @@ void Products::queue(const Problem& problem, Plan& plan,
                      const Arrangement& arrangement, std::int64_t rows,
                      const ProductOperands& operands) {
   if (has_bias(problem.epilogue)) {
-    set_blas(blas(), kPlace, blas().matmul_desc_set_attribute,
+    set_blas(blas(), kMatmulPlace, blas().matmul_desc_set_attribute,
              plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
              operands.bias);
   }
@@ -321,7 +331,7 @@ void Products::queue(const Problem& problem, Plan& plan,
                         arrangement.x.get(), &beta, out, arrangement.out.get(),
                         out, arrangement.out.get(), &*plan.algorithm,
                         workspace_.get(), kWorkspaceBytes, backend_.stream()),
-          kPlace);
+          kMatmulPlace);
     x += x_bytes;
     out += out_bytes;
   }

@@ -77,7 +77,7 @@ class TwoClasses final : public samplers::Evaluator {
   ToyEvaluator toy_;
 };
 
-class Latents final : public Observer {
+class DeviceLatents final : public Observer {
  public:
   void on_sample(const SampleOutcome& outcome) override {
     if (outcome.report.status == SampleStatus::done) {
@@ -113,7 +113,7 @@ struct Job {
   samplers::Schedule schedule{ddim_steps(8)};
   TwoClasses evaluator;
   samplers::PhiloxNoise noise{11};
-  Latents seen;
+  DeviceLatents seen;
   JobSpec spec;
 };
 
@@ -141,7 +141,7 @@ void expect_bytes_of_their_class(const MethodOptions& method, const Job& job,
   }
 }
 
-std::vector<MethodOptions> methods() {
+std::vector<MethodOptions> device_methods() {
   return {{.kind = MethodKind::batch},
           {.kind = MethodKind::cfg},
           {.kind = MethodKind::picard, .window_size = 3, .tolerance = 0.05},
@@ -150,7 +150,7 @@ std::vector<MethodOptions> methods() {
 }
 
 TEST(JobOverTwoClasses, KeepsEachSampleWithinOne) {
-  for (const MethodOptions& method : methods()) {
+  for (const MethodOptions& method : device_methods()) {
     Job job(method);
     job.add(0, 2);
     job.add(1, 2);
@@ -178,7 +178,7 @@ class DepartingExecutor final : public Executor {
 };
 
 TEST(JobOverTwoClasses, GoesOnWithoutADeviceThatIsLost) {
-  for (const MethodOptions& method : methods()) {
+  for (const MethodOptions& method : device_methods()) {
     Job job(method);
     job.add(0, 2);
     job.add(1);

@@ -26,7 +26,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-std::vector<MethodOptions> methods() {
+std::vector<MethodOptions> record_methods() {
   return {{.kind = MethodKind::sequential},
           {.kind = MethodKind::batch},
           {.kind = MethodKind::cfg},
@@ -36,7 +36,7 @@ std::vector<MethodOptions> methods() {
           {.kind = MethodKind::stale, .num_segments = 2, .stride = 2}};
 }
 
-std::vector<ScheduleOptions> schedules() {
+std::vector<ScheduleOptions> record_schedules() {
   std::vector<ScheduleOptions> all;
   for (const Solver solver : samplers::solver_table()) {
     ScheduleOptions options;
@@ -63,7 +63,7 @@ TEST(JobRecord, TravelsWithEveryBitOfEveryField) {
 }
 
 TEST(JobRecord, HasANameThatFollowsFromEveryField) {
-  const JobRecord job = small_job(schedules()[0], methods()[5]);
+  const JobRecord job = small_job(record_schedules()[0], record_methods()[5]);
   OneFieldChanged all(-1, 0);
   JobRecord counted = job;
   visit_fields(all, counted);
@@ -125,8 +125,8 @@ TEST(JobRecord, HasTheSameNameOnEveryMachineAndInEveryBuild) {
 }
 
 TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {
-  for (const ScheduleOptions& schedule : schedules()) {
-    for (const MethodOptions& method : methods()) {
+  for (const ScheduleOptions& schedule : record_schedules()) {
+    for (const MethodOptions& method : record_methods()) {
       const JobRecord job = small_job(schedule, method);
       const std::string bytes = wire::encode(job);
       const JobRecord back = wire::decode_job(bytes_of(bytes));
@@ -136,7 +136,7 @@ TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {
   }
 }
 
-struct Latents final : Observer {
+struct RecordLatents final : Observer {
   void on_sample(const SampleOutcome& outcome) override {
     const auto bytes = outcome.latents.bytes();
     of[outcome.report.sample_index].assign(bytes.begin(), bytes.end());
@@ -144,15 +144,14 @@ struct Latents final : Observer {
   std::map<std::uint64_t, std::vector<std::byte>> of;
 };
 
-std::map<std::uint64_t, std::vector<std::byte>> run(const JobRecord& job,
-                                                    const LoadedModel& model,
-                                                    int workers) {
+std::map<std::uint64_t, std::vector<std::byte>> run_record(
+    const JobRecord& job, const LoadedModel& model, int workers) {
   JobSpec spec;
   spec.parts = make_parts(job, small_values(), {{Device{}, model}});
   spec.begin = job.begin;
   spec.end = job.end;
   spec.workers = cpu_workers(workers);
-  Latents seen;
+  RecordLatents seen;
   spec.observers = {&seen};
   EXPECT_FALSE(run_in_suite(spec).failure);
   return seen.of;
@@ -161,17 +160,17 @@ std::map<std::uint64_t, std::vector<std::byte>> run(const JobRecord& job,
 TEST(JobRecord, GivesTheSameBytesWhereverItWasRead) {
   ExecContext ctx;
   models::RandomWeights weights(ctx, 3);
-  for (const ScheduleOptions& schedule : schedules()) {
-    for (const MethodOptions& method : methods()) {
+  for (const ScheduleOptions& schedule : record_schedules()) {
+    for (const MethodOptions& method : record_methods()) {
       JobRecord job = small_job(schedule, method);
       LoadedModel model;
       model.denoiser =
           describe(job.model).denoiser->load(ctx, DType::f32, weights);
       model.weights_hash = job.model.weights_xxh3;
-      const auto here = run(job, model, 1);
+      const auto here = run_record(job, model, 1);
       const std::string bytes = wire::encode(job);
       ASSERT_EQ(here.size(), 3U);
-      EXPECT_EQ(run(wire::decode_job(bytes_of(bytes)), model, 2), here)
+      EXPECT_EQ(run_record(wire::decode_job(bytes_of(bytes)), model, 2), here)
           << job.schedule.options.solver->name << ", " << method.kind->name;
     }
   }
@@ -180,7 +179,7 @@ TEST(JobRecord, GivesTheSameBytesWhereverItWasRead) {
 TEST(JobRecord, IsNotRunWithOtherWeights) {
   ExecContext ctx;
   models::RandomWeights weights(ctx, 3);
-  const JobRecord job = small_job(schedules()[0], methods()[0]);
+  const JobRecord job = small_job(record_schedules()[0], record_methods()[0]);
   LoadedModel model;
   model.denoiser = describe(job.model).denoiser->load(ctx, DType::f32, weights);
   model.weights_hash = 2;
@@ -201,7 +200,7 @@ std::string objection_to(const std::string& bytes) {
 
 TEST(JobRecord, IsRefusedWhenItsBytesAreNoRecordOfThisFormat) {
   const std::string bytes =
-      wire::encode(small_job(schedules()[0], methods()[5]));
+      wire::encode(small_job(record_schedules()[0], record_methods()[5]));
   EXPECT_EQ(objection_to(bytes), "");
   EXPECT_NE(objection_to("").find("format 0"), std::string::npos);
   for (std::size_t cut = 1; cut < bytes.size(); cut += 7) {
@@ -222,7 +221,7 @@ TEST(JobRecord, IsRefusedWhenItsBytesAreNoRecordOfThisFormat) {
 }
 
 TEST(JobRecord, IsRefusedWithoutTheValuesItNames) {
-  const JobRecord job = small_job(schedules()[0], methods()[0]);
+  const JobRecord job = small_job(record_schedules()[0], record_methods()[0]);
   EXPECT_NO_THROW(check(job, small_values()));
   JobValues missing = small_values();
   missing.conditions.erase(job.conditions[0]);

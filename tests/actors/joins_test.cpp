@@ -29,7 +29,7 @@ class TestConfig final : public caf::actor_system_config {
   }
 };
 
-class Results final : public Observer {
+class JoinResults final : public Observer {
  public:
   void on_sample(const SampleOutcome& outcome) override {
     if (outcome.report.status == SampleStatus::done) {
@@ -128,7 +128,7 @@ class JoinedJob {
     return record_.value().end;
   }
 
-  Results seen;
+  JoinResults seen;
   std::map<int, int> passes_of;   ///< by worker
   std::vector<std::string> ends;  ///< of processes that joined
 
@@ -179,20 +179,20 @@ class JoinedJob {
   std::optional<JobHistory> record_;
 };
 
-void expect_same_latents(const std::map<std::uint64_t, Tensor>& got,
-                         const std::map<std::uint64_t, Tensor>& expected) {
+void expect_same_as_alone(const std::map<std::uint64_t, Tensor>& got,
+                          const std::map<std::uint64_t, Tensor>& expected) {
   ASSERT_EQ(got.size(), 5U);
   for (const auto& [index, latents] : expected) {
     EXPECT_TRUE(bytes_equal(got.at(index), latents)) << index;
   }
 }
 
-const MethodKind kKinds[] = {MethodKind::sequential, MethodKind::batch,
-                             MethodKind::cfg,        MethodKind::picard,
-                             MethodKind::pipeline,   MethodKind::stale};
+const MethodKind kJoinKinds[] = {MethodKind::sequential, MethodKind::batch,
+                                 MethodKind::cfg,        MethodKind::picard,
+                                 MethodKind::pipeline,   MethodKind::stale};
 
 TEST(Joins, GiveTheJobWorkersAndTheBytesOfOneProcess) {
-  for (const MethodKind kind : kKinds) {
+  for (const MethodKind kind : kJoinKinds) {
     JoinedJob alone(kind);
     EXPECT_FALSE(alone.work_to_end().failure);
     for (const bool by_wire : {false, true}) {
@@ -207,7 +207,7 @@ TEST(Joins, GiveTheJobWorkersAndTheBytesOfOneProcess) {
         EXPECT_EQ(end.recoveries, 0);
         EXPECT_TRUE(job.ends.empty());
         EXPECT_GE(job.passes_of[1], 5);
-        expect_same_latents(job.seen.latents, alone.seen.latents);
+        expect_same_as_alone(job.seen.latents, alone.seen.latents);
       }
     }
   }
@@ -228,7 +228,7 @@ TEST(Joins, ComeAndGoOneAfterTheOther) {
   for (int worker = 1; worker <= 2; ++worker) {
     EXPECT_GE(job.passes_of[worker], 1);
   }
-  expect_same_latents(job.seen.latents, alone.seen.latents);
+  expect_same_as_alone(job.seen.latents, alone.seen.latents);
 }
 
 TEST(Joins, EndWithTheReasonWhenTheyAreRefused) {

@@ -32,7 +32,7 @@ constexpr int kSegments = 3;
 
 using Latents = std::map<std::uint64_t, Tensor>;
 
-class Collector final : public Observer {
+class ModelCollector final : public Observer {
  public:
   void on_sample(const SampleOutcome& outcome) override {
     latents[outcome.report.sample_index] = outcome.latents;
@@ -40,7 +40,7 @@ class Collector final : public Observer {
   Latents latents;
 };
 
-ScheduleOptions options_of(Solver solver, int steps) {
+ScheduleOptions schedule_options_of(Solver solver, int steps) {
   ScheduleOptions options;
   options.solver = solver;
   options.num_inference_steps = steps;
@@ -57,10 +57,10 @@ std::vector<ScheduleOptions> schedules(const models::DenoiserInfo& info,
        {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
         Solver::euler_ancestral, Solver::heun, Solver::unipc, Solver::pndm,
         Solver::flow_euler}) {
-    all.push_back(options_of(solver, steps));
+    all.push_back(schedule_options_of(solver, steps));
   }
   if (info.out_channels == 2 * info.latent_shape[0]) {
-    all.push_back(options_of(Solver::ddpm, steps));
+    all.push_back(schedule_options_of(Solver::ddpm, steps));
     all.back().variance_type = samplers::VarianceType::learned_range;
   }
   return all;
@@ -141,7 +141,7 @@ Latents run_company(const models::Denoiser& denoiser, const Schedule& schedule,
       evaluator_of(denoiser, segments_of(method),
                    {schedule.timesteps().begin(), schedule.timesteps().end()});
   samplers::PhiloxNoise noise(11);
-  Collector seen;
+  ModelCollector seen;
   JobSpec spec;
   spec.parts.schedule = unowned(schedule);
   spec.parts.method = method;
@@ -195,7 +195,7 @@ void expect_exact(const models::Denoiser& denoiser, int steps) {
 /// computes it.
 void expect_reproducible(const models::Denoiser& denoiser, int steps) {
   for (const Solver solver : {Solver::ddim, Solver::dpmpp, Solver::ddpm}) {
-    const Schedule schedule(options_of(solver, steps));
+    const Schedule schedule(schedule_options_of(solver, steps));
     const Latents exact = plain_loop(denoiser, schedule);
     for (const MethodOptions& method :
          {MethodOptions{.kind = MethodKind::stale, .num_segments = kSegments},

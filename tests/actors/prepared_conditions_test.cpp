@@ -172,7 +172,7 @@ class Sums final : public Observer {
   std::map<std::uint64_t, Tensor> latents;
 };
 
-Sums run(const Labels& network, int workers, std::uint64_t samples) {
+Sums run_labels(const Labels& network, int workers, std::uint64_t samples) {
   samplers::ScheduleOptions options;
   options.num_inference_steps = 3;
   const samplers::Schedule schedule(options);
@@ -195,7 +195,7 @@ Sums run(const Labels& network, int workers, std::uint64_t samples) {
 
 TEST(PreparedConditions, OfAThousandClassesServeOneJobOfTwoWorkers) {
   const Labels two;
-  const Sums by_two = run(two, 2, kClasses);
+  const Sums by_two = run_labels(two, 2, kClasses);
   EXPECT_EQ(two.labels.size(), kClasses + 1U) << "and no class";
   EXPECT_GE(two.prepared, kClasses + 1);
   // A worker that loses its core while the other goes through what fits has to
@@ -204,7 +204,7 @@ TEST(PreparedConditions, OfAThousandClassesServeOneJobOfTwoWorkers) {
   EXPECT_GT(two.most_alive, 50) << "what fits is held";
   EXPECT_EQ(two.alive, 0) << "all are let go with the job";
   const Labels one;
-  const Sums by_one = run(one, 1, kClasses);
+  const Sums by_one = run_labels(one, 1, kClasses);
   ASSERT_EQ(by_two.latents.size(), static_cast<std::size_t>(kClasses));
   for (const auto& [index, latents] : by_one.latents) {
     EXPECT_TRUE(

@@ -17,7 +17,7 @@ namespace {
 using samplers::MethodKind;
 using samplers::Solver;
 
-class Collector final : public Observer {
+class ShapeCollector final : public Observer {
  public:
   void on_sample(const SampleOutcome& outcome) override {
     latents[outcome.report.sample_index] = outcome.latents;
@@ -25,9 +25,9 @@ class Collector final : public Observer {
   std::map<std::uint64_t, Tensor> latents;
 };
 
-std::map<std::uint64_t, Tensor> run(const models::GaussianMixture& mixture,
-                                    Solver solver,
-                                    const samplers::MethodOptions& method) {
+std::map<std::uint64_t, Tensor> run_mixture(
+    const models::GaussianMixture& mixture, Solver solver,
+    const samplers::MethodOptions& method) {
   samplers::ScheduleOptions options;
   options.solver = solver;
   options.num_inference_steps = 8;
@@ -37,7 +37,7 @@ std::map<std::uint64_t, Tensor> run(const models::GaussianMixture& mixture,
       loaded(mixture),
       class_options(mixture.info(), 1.5, 2, num_segments(method)));
   samplers::PhiloxNoise noise(5);
-  Collector seen;
+  ShapeCollector seen;
   JobSpec spec;
   spec.parts.schedule = unowned(schedule);
   spec.parts.method = method;
@@ -65,11 +65,11 @@ TEST(Shapes, OfAnyRankAreSampledByEveryMethodWithTheSameBytes) {
          {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::heun,
           Solver::euler_ancestral, Solver::unipc, Solver::pndm}) {
       const auto expected =
-          run(mixture, solver, {.kind = MethodKind::sequential});
+          run_mixture(mixture, solver, {.kind = MethodKind::sequential});
       ASSERT_EQ(expected.size(), 3U);
       EXPECT_EQ(expected.at(0).shape(), shape);
       for (const samplers::MethodOptions& method : methods) {
-        const auto latents = run(mixture, solver, method);
+        const auto latents = run_mixture(mixture, solver, method);
         for (const auto& [index, tensor] : expected) {
           const auto bytes = tensor.bytes();
           EXPECT_TRUE(std::ranges::equal(latents.at(index).bytes(), bytes))

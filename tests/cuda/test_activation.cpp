@@ -10,8 +10,8 @@ constexpr Activation kActivations[] = {
     Activation::gelu_erf,    Activation::relu, Activation::mish,
     Activation::gelu_sigmoid};
 // Parts of a block, whole blocks, and a part after them.
-constexpr std::int64_t kCounts[] = {0,   1,    2,    7,     8,    9,
-                                    255, 4096, 8192, 12289, 40001};
+constexpr std::int64_t kActivationCounts[] = {0,   1,    2,    7,     8,    9,
+                                              255, 4096, 8192, 12289, 40001};
 
 class ActivationOnGpu : public CudaTest {};
 
@@ -22,7 +22,7 @@ TEST_F(ActivationOnGpu, AgreesWithTheCpuForEverySizeAndType) {
   for (const Activation activation : kActivations) {
     for (const DType from : kFloatTypes) {
       for (const DType to : kFloatTypes) {
-        for (const std::int64_t count : kCounts) {
+        for (const std::int64_t count : kActivationCounts) {
           const Tensor x = random({count}, from, ++seed, 4);
           Tensor want({count}, DType::f32);
           activate(cpu, as(x, DType::f32), activation, want);

@@ -6,7 +6,7 @@ namespace {
 
 class AttentionOnGpu : public CudaTest {};
 
-struct Case {
+struct AttentionCase {
   std::int64_t items;
   std::int64_t queries;
   std::int64_t keys;
@@ -15,12 +15,13 @@ struct Case {
 };
 
 /// q, k and v of their own, each in a wider tensor, from `column` on.
-struct Operands {
+struct HeadOperands {
   Tensor q;
   Tensor k;
   Tensor v;
 
-  Operands(const Case& c, DType dtype, std::int64_t spare, std::uint64_t seed)
+  HeadOperands(const AttentionCase& c, DType dtype, std::int64_t spare,
+               std::uint64_t seed)
       : q(random({c.items, c.queries, c.num_heads * c.head_dim + spare}, dtype,
                  seed)),
         k(random({c.items, c.keys, c.num_heads * c.head_dim + 2 * spare}, dtype,
@@ -30,7 +31,8 @@ struct Operands {
 };
 
 /// What the CPU makes of the operands, in f32.
-Tensor expected(const Case& c, const Operands& x, std::int64_t spare) {
+Tensor expected(const AttentionCase& c, const HeadOperands& x,
+                std::int64_t spare) {
   ExecContext cpu;
   Tensor want({c.items, c.queries, c.num_heads * c.head_dim}, DType::f32);
   attention(cpu, {as(x.q, DType::f32), spare}, {as(x.k, DType::f32), 2 * spare},
@@ -38,7 +40,7 @@ Tensor expected(const Case& c, const Operands& x, std::int64_t spare) {
   return want;
 }
 
-Tensor on_gpu(ExecContext& ctx, const Case& c, const Operands& x,
+Tensor on_gpu(ExecContext& ctx, const AttentionCase& c, const HeadOperands& x,
               std::int64_t spare) {
   Tensor out = poisoned(ctx, {c.items, c.queries, c.num_heads * c.head_dim},
                         x.q.dtype());
@@ -47,17 +49,17 @@ Tensor on_gpu(ExecContext& ctx, const Case& c, const Operands& x,
   return download(ctx, out);
 }
 
-constexpr Case kReadable[] = {{1, 1, 1, 1, 8},    {2, 5, 7, 3, 16},
-                              {1, 16, 16, 6, 32}, {3, 33, 20, 2, 72},
-                              {2, 20, 41, 1, 64}, {1, 9, 130, 2, 128}};
+constexpr AttentionCase kReadable[] = {{1, 1, 1, 1, 8},    {2, 5, 7, 3, 16},
+                                       {1, 16, 16, 6, 32}, {3, 33, 20, 2, 72},
+                                       {2, 20, 41, 1, 64}, {1, 9, 130, 2, 128}};
 
 TEST_F(AttentionOnGpu, FlashAgreesWithTheCpu) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 10;
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    for (const Case& c : kReadable) {
+    for (const AttentionCase& c : kReadable) {
       for (const std::int64_t spare : {0, 24}) {
-        const Operands x(c, dtype, spare, ++seed);
+        const HeadOperands x(c, dtype, spare, ++seed);
         expect_close(on_gpu(ctx, c, x, spare), expected(c, x, spare),
                      tolerance_of(dtype));
       }
@@ -69,17 +71,18 @@ TEST_F(AttentionOnGpu, FlashAgreesWithTheCpu) {
 TEST_F(AttentionOnGpu, ProductsAgreeWithTheCpu) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 100;
-  const Case odd[] = {{1, 1, 1, 1, 1}, {2, 5, 7, 3, 5}, {1, 40, 33, 2, 12}};
+  const AttentionCase odd[] = {
+      {1, 1, 1, 1, 1}, {2, 5, 7, 3, 5}, {1, 40, 33, 2, 12}};
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const Case& c : odd) {
+    for (const AttentionCase& c : odd) {
       for (const std::int64_t spare : {0, 3}) {
-        const Operands x(c, dtype, spare, ++seed);
+        const HeadOperands x(c, dtype, spare, ++seed);
         expect_close(on_gpu(ctx, c, x, spare), expected(c, x, spare),
                      tolerance_of(dtype));
       }
     }
-    for (const Case& c : kReadable) {
-      const Operands x(c, dtype, 1, ++seed);
+    for (const AttentionCase& c : kReadable) {
+      const HeadOperands x(c, dtype, 1, ++seed);
       expect_close(on_gpu(ctx, c, x, 1), expected(c, x, 1),
                    tolerance_of(dtype));
     }
@@ -104,9 +107,9 @@ TEST_F(AttentionOnGpu, ReadsHeadsInPlaceFromAFusedProjection) {
 
 TEST_F(AttentionOnGpu, SurvivesLogitsThatOverflowExp) {
   ExecContext ctx(1, kGpu);
-  const Case c{1, 12, 30, 2, 16};
+  const AttentionCase c{1, 12, 30, 2, 16};
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    Operands x(c, dtype, 0, 3);
+    HeadOperands x(c, dtype, 0, 3);
     x.q = random(x.q.shape(), dtype, 4, 60);
     x.k = random(x.k.shape(), dtype, 5, 60);
     expect_close(on_gpu(ctx, c, x, 0), expected(c, x, 0),
@@ -118,13 +121,13 @@ TEST_F(AttentionOnGpu, BitsOfAnItemDoNotDependOnTheBatch) {
   ExecContext ctx(1, kGpu);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const std::int64_t head_dim : {40, 11}) {
-      const Case all{5, 21, 35, 3, head_dim};
-      Case one = all;
+      const AttentionCase all{5, 21, 35, 3, head_dim};
+      AttentionCase one = all;
       one.items = 1;
-      const Operands x(all, dtype, 0, 77);
+      const HeadOperands x(all, dtype, 0, 77);
       const Tensor together = on_gpu(ctx, all, x, 0);
       for (std::int64_t item = 0; item < all.items; ++item) {
-        Operands alone(one, dtype, 0, 1);
+        HeadOperands alone(one, dtype, 0, 1);
         alone.q = x.q.slice(item, item + 1);
         alone.k = x.k.slice(item, item + 1);
         alone.v = x.v.slice(item, item + 1);
@@ -139,19 +142,19 @@ TEST_F(AttentionOnGpu, BitsOfAnItemDoNotDependOnTheBatch) {
 TEST_F(AttentionOnGpu, AgreesWithTheCpuInFreeMode) {
   ExecContext ctx(1, kGpu, {.batch_invariant = false, .tf32 = false});
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Case c{3, 10, 12, 2, 24};
-    const Operands x(c, dtype, 0, 8);
+    const AttentionCase c{3, 10, 12, 2, 24};
+    const HeadOperands x(c, dtype, 0, 8);
     expect_close(on_gpu(ctx, c, x, 0), expected(c, x, 0), tolerance_of(dtype));
   }
 }
 
 TEST_F(AttentionOnGpu, IsPlayedBackWithNewNumbers) {
   ExecContext ctx(1, kGpu);
-  const Case c{2, 17, 23, 3, 16};
+  const AttentionCase c{2, 17, 23, 3, 16};
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const auto owner = std::make_shared<int>();
     const std::uint64_t key[] = {static_cast<std::uint64_t>(dtype)};
-    Operands x(c, dtype, 0, 1);
+    HeadOperands x(c, dtype, 0, 1);
     Tensor q = upload(ctx, x.q);
     const Tensor k = upload(ctx, x.k);
     const Tensor v = upload(ctx, x.v);
@@ -169,8 +172,9 @@ TEST_F(AttentionOnGpu, IsPlayedBackWithNewNumbers) {
 
 TEST_F(AttentionOnGpu, DoesNothingForNoQueriesOrNoItems) {
   ExecContext ctx(1, kGpu);
-  for (const Case& c : {Case{0, 3, 4, 2, 8}, Case{2, 0, 4, 2, 8}}) {
-    const Operands x(c, DType::bf16, 0, 1);
+  for (const AttentionCase& c :
+       {AttentionCase{0, 3, 4, 2, 8}, AttentionCase{2, 0, 4, 2, 8}}) {
+    const HeadOperands x(c, DType::bf16, 0, 1);
     EXPECT_TRUE(on_gpu(ctx, c, x, 0).empty());
   }
 }

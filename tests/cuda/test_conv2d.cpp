@@ -6,7 +6,7 @@ namespace {
 
 class ConvOnGpu : public CudaTest {};
 
-struct Case {
+struct ConvCase {
   std::int64_t items;
   std::int64_t height;
   std::int64_t width;
@@ -24,19 +24,19 @@ struct Case {
   }
 };
 
-constexpr Case kCases[] = {{1, 1, 1, 1, 1, 1, 1},
-                           {2, 5, 7, 3, 5, 3, 3, 1, 1},
-                           {1, 8, 6, 4, 16, 3, 3, 1, 1},
-                           {3, 9, 9, 16, 3, 3, 3, 1, 1},
-                           {2, 7, 8, 8, 8, 1, 1, 1, 0},
-                           {1, 11, 6, 5, 4, 5, 3, 2, 2},
-                           {1, 6, 6, 24, 8, 3, 3, 2, 0, false}};
+constexpr ConvCase kConvCases[] = {{1, 1, 1, 1, 1, 1, 1},
+                                   {2, 5, 7, 3, 5, 3, 3, 1, 1},
+                                   {1, 8, 6, 4, 16, 3, 3, 1, 1},
+                                   {3, 9, 9, 16, 3, 3, 3, 1, 1},
+                                   {2, 7, 8, 8, 8, 1, 1, 1, 0},
+                                   {1, 11, 6, 5, 4, 5, 3, 2, 2},
+                                   {1, 6, 6, 24, 8, 3, 3, 2, 0, false}};
 
 struct Weights {
   Tensor filters;
   Tensor bias;
 
-  Weights(const Case& c, DType dtype, std::uint64_t seed)
+  Weights(const ConvCase& c, DType dtype, std::uint64_t seed)
       : filters(random(
             {c.out_channels, c.in_channels, c.kernel_height, c.kernel_width},
             dtype, seed, 0.3F)),
@@ -44,13 +44,13 @@ struct Weights {
                         : Tensor()) {}
 };
 
-PackedConv2d packed(ExecContext& ctx, const Case& c, const Weights& w,
+PackedConv2d packed(ExecContext& ctx, const ConvCase& c, const Weights& w,
                     DType compute) {
   return {ctx, w.filters, w.bias, c.stride, c.padding, compute};
 }
 
 /// What the CPU makes of an image in f32, of weights rounded to `compute`.
-Tensor expected(const Case& c, const Tensor& x, const Weights& w,
+Tensor expected(const ConvCase& c, const Tensor& x, const Weights& w,
                 DType compute) {
   ExecContext cpu;
   Weights rounded = w;
@@ -61,14 +61,14 @@ Tensor expected(const Case& c, const Tensor& x, const Weights& w,
   return want;
 }
 
-Tensor on_gpu(ExecContext& ctx, const Case& c, const Tensor& x,
+Tensor on_gpu(ExecContext& ctx, const ConvCase& c, const Tensor& x,
               const PackedConv2d& conv, DType out_type) {
   Tensor out = poisoned(ctx, c.out(), out_type);
   conv2d(ctx, upload(ctx, x), conv, out);
   return download(ctx, out);
 }
 
-Tensor image(const Case& c, DType dtype, std::uint64_t seed) {
+Tensor image(const ConvCase& c, DType dtype, std::uint64_t seed) {
   return random({c.items, c.height, c.width, c.in_channels}, dtype, seed);
 }
 
@@ -77,7 +77,7 @@ TEST_F(ConvOnGpu, AgreesWithTheCpuForEveryGeometryAndType) {
   std::uint64_t seed = 1;
   for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
     for (const DType out : {DType::f32, compute}) {
-      for (const Case& c : kCases) {
+      for (const ConvCase& c : kConvCases) {
         const Weights w(c, DType::f32, ++seed);
         const Tensor x = image(c, compute, ++seed);
         const PackedConv2d conv = packed(ctx, c, w, compute);
@@ -91,7 +91,7 @@ TEST_F(ConvOnGpu, AgreesWithTheCpuForEveryGeometryAndType) {
 
 TEST_F(ConvOnGpu, TakesWeightsOfEveryType) {
   ExecContext ctx(1, kGpu);
-  const Case& c = kCases[2];
+  const ConvCase& c = kConvCases[2];
   for (const DType stored : {DType::f32, DType::bf16, DType::f16}) {
     const Weights w(c, stored, 5);
     const PackedConv2d conv = packed(ctx, c, w, DType::bf16);
@@ -107,10 +107,10 @@ TEST_F(ConvOnGpu, TakesWeightsOfEveryType) {
 TEST_F(ConvOnGpu, BitsOfAnImageDoNotDependOnTheBatch) {
   ExecContext ctx(1, kGpu);
   // Images of an odd number of elements: unlike aligned inside the batch.
-  for (const Case& all :
-       {Case{4, 7, 9, 5, 3, 3, 3, 1, 1}, Case{4, 7, 9, 5, 3, 3, 3, 2, 1}}) {
+  for (const ConvCase& all : {ConvCase{4, 7, 9, 5, 3, 3, 3, 1, 1},
+                              ConvCase{4, 7, 9, 5, 3, 3, 3, 2, 1}}) {
     for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
-      Case one = all;
+      ConvCase one = all;
       one.items = 1;
       const Weights w(all, DType::f32, 3);
       const PackedConv2d conv = packed(ctx, all, w, compute);
@@ -129,7 +129,7 @@ TEST_F(ConvOnGpu, BitsOfAnImageDoNotDependOnTheBatch) {
 TEST_F(ConvOnGpu, AgreesWithTheCpuInFreeMode) {
   ExecContext ctx(1, kGpu, {.batch_invariant = false, .tf32 = false});
   for (const DType compute : {DType::f32, DType::bf16}) {
-    const Case& c = kCases[3];
+    const ConvCase& c = kConvCases[3];
     const Weights w(c, DType::f32, 3);
     const PackedConv2d conv = packed(ctx, c, w, compute);
     const Tensor x = image(c, compute, 4);
@@ -140,7 +140,7 @@ TEST_F(ConvOnGpu, AgreesWithTheCpuInFreeMode) {
 
 TEST_F(ConvOnGpu, IsPlayedBackWithNewNumbers) {
   ExecContext ctx(1, kGpu);
-  const Case& c = kCases[1];
+  const ConvCase& c = kConvCases[1];
   for (const DType compute : {DType::f32, DType::bf16}) {
     const auto owner = std::make_shared<int>();
     const std::uint64_t key[] = {static_cast<std::uint64_t>(compute)};
@@ -160,7 +160,7 @@ TEST_F(ConvOnGpu, IsPlayedBackWithNewNumbers) {
 
 TEST_F(ConvOnGpu, PassesNanOn) {
   ExecContext ctx(1, kGpu);
-  const Case c{1, 5, 5, 2, 3, 3, 3, 1, 1};
+  const ConvCase c{1, 5, 5, 2, 3, 3, 3, 1, 1};
   const Weights w(c, DType::f32, 3);
   const PackedConv2d conv = packed(ctx, c, w, DType::f32);
   Tensor x = image(c, DType::f32, 4);
@@ -176,7 +176,7 @@ TEST_F(ConvOnGpu, PassesNanOn) {
 TEST_F(ConvOnGpu, RefusesWeightsOfAnotherDevice) {
   ExecContext cpu;
   ExecContext ctx(1, kGpu);
-  const Case& c = kCases[1];
+  const ConvCase& c = kConvCases[1];
   const PackedConv2d there =
       packed(cpu, c, Weights(c, DType::f32, 3), DType::f32);
   const Tensor x = upload(ctx, image(c, DType::f32, 1));

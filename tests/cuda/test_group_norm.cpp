@@ -10,7 +10,7 @@ struct GroupCase {
 
 // One pixel; odd channels; more pixels than one partial sum holds; groups that
 // share a unit; channels that need several tiles, with groups across them.
-constexpr GroupCase kCases[] = {
+constexpr GroupCase kGroupCases[] = {
     {1, 1, 1, 1, 1},    {2, 3, 5, 6, 3},     {1, 17, 31, 20, 4},
     {2, 4, 4, 7, 7},    {1, 16, 16, 33, 1},  {1, 1, 2, 4, 4},
     {2, 8, 8, 64, 32},  {1, 9, 8, 128, 32},  {1, 97, 90, 8, 2},
@@ -31,7 +31,7 @@ TEST_F(GroupNormOnGpu, AgreesWithTheCpuInPlaceAndIgnoresAlignment) {
   ExecContext cpu;
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 1;
-  for (const GroupCase& g : kCases) {
+  for (const GroupCase& g : kGroupCases) {
     const Tensor weight = random({g.c}, DType::f32, ++seed);
     const Tensor bias = random({g.c}, DType::f32, ++seed);
     for (const DType dtype : kFloatTypes) {

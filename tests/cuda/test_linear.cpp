@@ -10,16 +10,16 @@
 namespace troupe::kernels {
 namespace {
 
-struct Size {
+struct LinearSize {
   std::int64_t b, m, n, k;
 };
-constexpr Size kSizes[] = {
+constexpr LinearSize kLinearSizes[] = {
     {0, 3, 5, 7},     {2, 0, 5, 7},       {1, 1, 1, 1},     {2, 1, 17, 33},
     {3, 7, 1, 5},     {1, 5, 9, 1},       {2, 31, 65, 63},  {1, 130, 97, 40},
     {4, 16, 200, 65}, {1, 17, 385, 1153}, {3, 1, 768, 128}, {2, 64, 192, 256}};
-constexpr Activation kActivations[] = {Activation::none, Activation::silu,
-                                       Activation::gelu_tanh,
-                                       Activation::gelu_erf};
+constexpr Activation kFusedActivations[] = {Activation::none, Activation::silu,
+                                            Activation::gelu_tanh,
+                                            Activation::gelu_erf};
 
 class LinearOnGpu : public CudaTest {};
 
@@ -27,7 +27,7 @@ TEST_F(LinearOnGpu, AgreesWithTheCpuForEverySizeAndType) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 1;
   for (const DType compute : kComputeTypes) {
-    for (const Size& s : kSizes) {
+    for (const LinearSize& s : kLinearSizes) {
       for (const bool has_bias : {true, false}) {
         const LinearCase layer({s.b, s.m, s.k}, s.n, compute, seed += 3,
                                has_bias);
@@ -46,7 +46,7 @@ TEST_F(LinearOnGpu, AppliesEveryActivationBehindTheBias) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 100;
   for (const DType compute : kComputeTypes) {
-    for (const Activation activation : kActivations) {
+    for (const Activation activation : kFusedActivations) {
       for (const std::int64_t n : {70, 128, 129}) {
         for (const bool has_bias : {true, false}) {
           const LinearCase layer({2, 19, 33}, n, compute, seed += 3, has_bias);
@@ -66,8 +66,9 @@ TEST_F(LinearOnGpu, AppliesEveryActivationBehindTheBias) {
 TEST_F(LinearOnGpu, GivesAnItemTheSameBitsInEveryBatch) {
   std::uint64_t seed = 500;
   for (const DType compute : kComputeTypes) {
-    for (const Size& s : {Size{9, 5, 33, 130}, Size{9, 16, 64, 256},
-                          Size{9, 1, 97, 200}, Size{9, 33, 96, 144}}) {
+    for (const LinearSize& s :
+         {LinearSize{9, 5, 33, 130}, LinearSize{9, 16, 64, 256},
+          LinearSize{9, 1, 97, 200}, LinearSize{9, 33, 96, 144}}) {
       const LinearCase layer({s.b, s.m, s.k}, s.n, compute, seed += 3);
       ExecContext ctx(1, kGpu);
       ExecContext other(1, kGpu);
@@ -94,7 +95,7 @@ TEST_F(LinearOnGpu, MayJoinItemsInFreeModeAndStaysRight) {
   ExecContext ctx(1, kGpu, {.batch_invariant = false});
   std::uint64_t seed = 900;
   for (const DType compute : kComputeTypes) {
-    for (const Size& s : kSizes) {
+    for (const LinearSize& s : kLinearSizes) {
       const LinearCase layer({s.b, s.m, s.k}, s.n, compute, seed += 3);
       const PackedLinear packed = layer.packed(ctx);
       const Tensor want = layer.wanted(Activation::gelu_tanh);

@@ -9,7 +9,7 @@ namespace {
 
 class MaskedAttentionOnGpu : public CudaTest {};
 
-struct Case {
+struct MaskedCase {
   std::int64_t items, queries, keys, num_heads, head_dim;
 
   [[nodiscard]] std::int64_t width() const { return num_heads * head_dim; }
@@ -17,14 +17,14 @@ struct Case {
 
 /// Operands and a mask on the host.
 struct Masked {
-  Case c;
+  MaskedCase c;
   Tensor q, k, v;
   std::optional<float> scale;
   bool causal = false;
   std::vector<std::int64_t> lengths;
   Tensor bias;
 
-  Masked(const Case& size, DType dtype, std::uint64_t seed)
+  Masked(const MaskedCase& size, DType dtype, std::uint64_t seed)
       : c(size),
         q(random({c.items, c.queries, c.width()}, dtype, seed)),
         k(random({c.items, c.keys, c.width()}, dtype, seed + 1)),
@@ -68,12 +68,12 @@ Tensor expected(const Masked& m) {
 TEST_F(MaskedAttentionOnGpu, AgreesWithTheCpu) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 10;
-  constexpr Case kCases[] = {{1, 1, 1, 1, 8},
-                             {3, 20, 20, 2, 16},
-                             {2, 33, 21, 3, 11},
-                             {4, 9, 40, 1, 8}};
+  constexpr MaskedCase kCases[] = {{1, 1, 1, 1, 8},
+                                   {3, 20, 20, 2, 16},
+                                   {2, 33, 21, 3, 11},
+                                   {4, 9, 40, 1, 8}};
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const Case& c : kCases) {
+    for (const MaskedCase& c : kCases) {
       for (int parts = 0; parts < 16; ++parts) {
         Masked m(c, dtype, ++seed * 8);
         if ((parts & 1) != 0) {

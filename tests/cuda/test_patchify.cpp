@@ -7,19 +7,19 @@ namespace {
 
 class PatchifyOnGpu : public CudaTest {};
 
-struct Size {
+struct PatchSize {
   std::int64_t b, c, h, w, p;
 };
 
-constexpr Size kSizes[] = {{0, 2, 4, 4, 2},   {1, 1, 1, 1, 1}, {2, 3, 4, 6, 2},
-                           {1, 4, 9, 3, 3},   {2, 1, 5, 7, 1}, {1, 3, 8, 8, 4},
-                           {2, 4, 32, 32, 2}, {3, 5, 6, 20, 2}};
+constexpr PatchSize kPatchSizes[] = {
+    {0, 2, 4, 4, 2}, {1, 1, 1, 1, 1}, {2, 3, 4, 6, 2},   {1, 4, 9, 3, 3},
+    {2, 1, 5, 7, 1}, {1, 3, 8, 8, 4}, {2, 4, 32, 32, 2}, {3, 5, 6, 20, 2}};
 
 TEST_F(PatchifyOnGpu, CutsAsTheCpuDoes) {
   ExecContext cpu;
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 0;
-  for (const Size& s : kSizes) {
+  for (const PatchSize& s : kPatchSizes) {
     const Tensor x = random({s.b, s.c, s.h, s.w}, DType::f32, ++seed);
     const Shape tokens{s.b, s.h / s.p * (s.w / s.p), s.c * s.p * s.p};
     Tensor want(tokens, DType::f32);
@@ -37,7 +37,7 @@ TEST_F(PatchifyOnGpu, JoinsAsTheCpuDoes) {
   ExecContext cpu;
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 100;
-  for (const Size& s : kSizes) {
+  for (const PatchSize& s : kPatchSizes) {
     const Tensor tokens = random(
         {s.b, s.h / s.p * (s.w / s.p), s.c * s.p * s.p}, DType::f32, ++seed);
     const Shape image{s.b, s.c, s.h, s.w};
@@ -60,7 +60,7 @@ TEST_F(PatchifyOnGpu, RefusesWhatTheCpuRefuses) {
 }
 
 // Channels below, at and above a tile's width, pixels beside its length.
-constexpr Size kLayouts[] = {
+constexpr PatchSize kLayouts[] = {
     {1, 3, 5, 7, 0},   {2, 4, 32, 32, 0},  {1, 1, 1, 1, 0},
     {2, 1, 33, 32, 0}, {1, 31, 6, 11, 0},  {2, 32, 4, 8, 0},
     {1, 33, 4, 8, 0},  {2, 96, 3, 11, 0},  {3, 65, 1, 32, 0},
@@ -70,7 +70,7 @@ TEST_F(PatchifyOnGpu, ChannelsGoLastAsOnTheCpu) {
   ExecContext cpu;
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 200;
-  for (const Size& s : kLayouts) {
+  for (const PatchSize& s : kLayouts) {
     const Tensor x = random({s.b, s.c, s.h, s.w}, DType::f32, ++seed);
     const Shape last{s.b, s.h, s.w, s.c};
     Tensor want(last, DType::f32);
@@ -88,7 +88,7 @@ TEST_F(PatchifyOnGpu, ChannelsGoFirstAsOnTheCpu) {
   ExecContext cpu;
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 300;
-  for (const Size& s : kLayouts) {
+  for (const PatchSize& s : kLayouts) {
     for (const DType dtype : kFloats) {
       const Tensor x = random({s.b, s.h, s.w, s.c}, dtype, ++seed);
       const Shape first{s.b, s.c, s.h, s.w};

@@ -9,8 +9,8 @@ namespace troupe::kernels {
 namespace {
 
 // Around a thread's four elements, a block's 16384 and two blocks'.
-constexpr std::int64_t kCounts[] = {0,     1,     3,     4,     5,    4096,
-                                    16383, 16384, 16385, 32771, 70001};
+constexpr std::int64_t kReductionCounts[] = {
+    0, 1, 3, 4, 5, 4096, 16383, 16384, 16385, 32771, 70001};
 
 class ReductionOnGpu : public CudaTest {};
 
@@ -32,7 +32,7 @@ double value_of_reading(ExecContext& ctx, std::size_t index,
 TEST_F(ReductionOnGpu, SumsAreThoseOfDoubleWhereverTheTensorLies) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 0;
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kReductionCounts) {
     const Tensor a = random({count}, DType::f32, ++seed);
     const Tensor b = random({count}, DType::f32, ++seed);
     double squares = 0;
@@ -190,7 +190,7 @@ TEST_F(ReductionOnGpu, CarryIsDecidedOnTheDeviceWithTheBitsOfTheCpu) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 0;
   constexpr float kCarry = 0.77F;
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kReductionCounts) {
     for (const std::int64_t shift : {0, 1}) {
       Tensor step = random({count}, DType::f32, ++seed);
       if (count > 0) {

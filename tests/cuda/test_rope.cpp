@@ -10,23 +10,23 @@ struct RopeCase {
 
 // Heads of one unit and of several; of a width that is no multiple of a unit;
 // more heads than a block takes at once; wider than a warp's units.
-constexpr RopeCase kCases[] = {{1, 1, 1, 2},    {2, 3, 2, 8},   {1, 5, 3, 6},
-                               {2, 7, 24, 128}, {1, 4, 38, 64}, {1, 3, 5, 72},
-                               {1, 2, 40, 16},  {1, 3, 2, 264}, {1, 2, 3, 258},
-                               {1, 2, 2, 2056}};
+constexpr RopeCase kRopeCases[] = {
+    {1, 1, 1, 2},   {2, 3, 2, 8},   {1, 5, 3, 6},   {2, 7, 24, 128},
+    {1, 4, 38, 64}, {1, 3, 5, 72},  {1, 2, 40, 16}, {1, 3, 2, 264},
+    {1, 2, 3, 258}, {1, 2, 2, 2056}};
 
-struct Operands {
+struct RopeOperands {
   Tensor qkv;      // [B, N, pad + 2 · width]
   Tensor cosines;  // [N, head_dim / 2]
   Tensor sines;
 };
 
-Operands make_operands(const RopeCase& c, DType dtype, std::int64_t pad,
-                       std::uint64_t seed) {
+RopeOperands make_operands(const RopeCase& c, DType dtype, std::int64_t pad,
+                           std::uint64_t seed) {
   const Shape table{c.tokens, c.head_dim / 2};
-  Operands made{random({c.items, c.tokens, pad + 2 * c.heads * c.head_dim},
-                       dtype, seed, 2),
-                Tensor(table, DType::f32), Tensor(table, DType::f32)};
+  RopeOperands made{random({c.items, c.tokens, pad + 2 * c.heads * c.head_dim},
+                           dtype, seed, 2),
+                    Tensor(table, DType::f32), Tensor(table, DType::f32)};
   const Tensor angles = random(table, DType::f32, seed + 1, 3);
   for (std::int64_t i = 0; i < angles.num_elements(); ++i) {
     made.cosines.data<float>()[i] = std::cos(value_of(angles, i));
@@ -36,7 +36,7 @@ Operands make_operands(const RopeCase& c, DType dtype, std::int64_t pad,
 }
 
 /// The whole matrix after the op on the second of two heads' ranges.
-Tensor turn(ExecContext& ctx, const RopeCase& c, const Operands& operands,
+Tensor turn(ExecContext& ctx, const RopeCase& c, const RopeOperands& operands,
             const Tensor& weight, bool rotates, std::int64_t move = 0) {
   const std::int64_t column = operands.qkv.dim(2) - c.heads * c.head_dim;
   HeadsView view{upload_at(ctx, operands.qkv, move), column};
@@ -55,14 +55,14 @@ TEST_F(RopeOnGpu, AgreesWithTheCpuAndIgnoresAlignment) {
   ExecContext cpu;
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 1;
-  for (const RopeCase& c : kCases) {
+  for (const RopeCase& c : kRopeCases) {
     for (const DType dtype : kFloatTypes) {
       for (const bool across : {false, true}) {
-        const Operands operands = make_operands(c, dtype, 8, seed += 2);
+        const RopeOperands operands = make_operands(c, dtype, 8, seed += 2);
         const Tensor weight =
             random({c.head_dim * (across ? c.heads : 1)}, DType::f32, ++seed);
         const bool rotates = seed % 4 != 0;
-        Operands exact = operands;
+        RopeOperands exact = operands;
         exact.qkv = as(operands.qkv, DType::f32);
         const Tensor want = turn(cpu, c, exact, weight, rotates);
         const Tensor got = turn(ctx, c, operands, weight, rotates);
@@ -77,7 +77,7 @@ TEST_F(RopeOnGpu, LeavesTheOtherColumnsAlone) {
   ExecContext ctx(1, kGpu);
   const RopeCase c{2, 6, 3, 32};
   for (const std::int64_t pad : {8, 3}) {
-    const Operands operands = make_operands(c, DType::bf16, pad, 1);
+    const RopeOperands operands = make_operands(c, DType::bf16, pad, 1);
     const Tensor weight = random({32}, DType::f32, 2);
     const Tensor got = turn(ctx, c, operands, weight, true);
     const std::int64_t row = operands.qkv.dim(2);
@@ -93,10 +93,10 @@ TEST_F(RopeOnGpu, ATokensBitsDoNotDependOnTheItemsBesideIt) {
   ExecContext ctx(1, kGpu);
   const RopeCase c{3, 5, 4, 64};
   for (const bool across : {false, true}) {
-    const Operands operands = make_operands(c, DType::bf16, 8, 1);
+    const RopeOperands operands = make_operands(c, DType::bf16, 8, 1);
     const Tensor weight = random({across ? 4 * 64 : 64}, DType::f32, 2);
     const Tensor together = turn(ctx, c, operands, weight, true);
-    Operands one = operands;
+    RopeOperands one = operands;
     one.qkv = operands.qkv.slice(1, 2);
     expect_same_bits(turn(ctx, {1, 5, 4, 64}, one, weight, true),
                      together.slice(1, 2));

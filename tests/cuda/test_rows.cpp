@@ -9,7 +9,7 @@ namespace {
 
 class RowsOnGpu : public CudaTest {};
 
-struct Case {
+struct RowsCase {
   std::int64_t rows;
   Shape row;
   DType dtype;
@@ -25,14 +25,14 @@ Tensor whole_of(const std::vector<Tensor>& rows, const Shape& shape) {
   return whole;
 }
 
-Shape whole_shape(const Case& c) {
+Shape whole_shape(const RowsCase& c) {
   std::vector<std::int64_t> extents{c.rows};
   extents.insert(extents.end(), c.row.extents().begin(), c.row.extents().end());
   return Shape(std::span<const std::int64_t>(extents));
 }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
+const std::vector<RowsCase>& cases() {
+  static const std::vector<RowsCase> all = {
       {1, {4, 8, 8}, DType::f32, 0},   {7, {4, 8, 8}, DType::f32, 0},
       {7, {4, 8, 8}, DType::f32, 1},   {64, {3, 5}, DType::f32, 0},
       {65, {3, 5}, DType::f32, 1},     {130, {4}, DType::bf16, 0},
@@ -42,7 +42,7 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-Tensor bytes_of(const Case& c, std::uint64_t seed) {
+Tensor bytes_of(const RowsCase& c, std::uint64_t seed) {
   if (c.dtype != DType::u8) {
     return random(c.row, c.dtype, seed);
   }
@@ -54,7 +54,7 @@ Tensor bytes_of(const Case& c, std::uint64_t seed) {
   return host;
 }
 
-void check_gather(ExecContext& ctx, const Case& c) {
+void check_gather(ExecContext& ctx, const RowsCase& c) {
   std::vector<Tensor> hosts;
   std::vector<Tensor> rows;
   for (std::int64_t r = 0; r < c.rows; ++r) {
@@ -67,7 +67,7 @@ void check_gather(ExecContext& ctx, const Case& c) {
   EXPECT_TRUE(out.intact(ctx));
 }
 
-void check_scatter(ExecContext& ctx, const Case& c) {
+void check_scatter(ExecContext& ctx, const RowsCase& c) {
   std::vector<Tensor> hosts;
   std::vector<GuardedOutput> outputs;
   std::vector<Tensor> rows;
@@ -86,21 +86,21 @@ void check_scatter(ExecContext& ctx, const Case& c) {
 
 TEST_F(RowsOnGpu, GatherCopiesEveryRow) {
   ExecContext ctx(1, kGpu);
-  for (const Case& c : cases()) {
+  for (const RowsCase& c : cases()) {
     check_gather(ctx, c);
   }
 }
 
 TEST_F(RowsOnGpu, ScatterCopiesEveryRow) {
   ExecContext ctx(1, kGpu);
-  for (const Case& c : cases()) {
+  for (const RowsCase& c : cases()) {
     check_scatter(ctx, c);
   }
 }
 
 TEST(Rows, TheHostDoesTheSame) {
   ExecContext ctx;
-  for (const Case& c : cases()) {
+  for (const RowsCase& c : cases()) {
     check_gather(ctx, c);
     check_scatter(ctx, c);
   }

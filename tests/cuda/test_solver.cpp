@@ -9,14 +9,14 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::int64_t kCounts[] = {0, 1, 4, 7, 1024, 1025, 4096, 16387};
+constexpr std::int64_t kSolverCounts[] = {0, 1, 4, 7, 1024, 1025, 4096, 16387};
 
 class SolverOnGpu : public CudaTest {};
 
 TEST_F(SolverOnGpu, CombineHasTheBitsOfTheCpu) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 0;
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kSolverCounts) {
     for (const std::int64_t shift : {0, 1, 2}) {
       for (std::size_t num_terms = 1; num_terms <= 8; ++num_terms) {
         std::vector<Tensor> hosts;
@@ -67,7 +67,7 @@ TEST_F(SolverOnGpu, ClampHasTheBitsOfTheCpuAndKeepsNan) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 0;
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kSolverCounts) {
     for (const std::int64_t shift : {0, 3}) {
       Tensor host = random({count}, DType::f32, ++seed, 2);
       constexpr float kSpecial[] = {-0.0F, 0.0F, kInf, -kInf, 1.0F, -1.0F};
@@ -93,7 +93,7 @@ TEST_F(SolverOnGpu, ClampHasTheBitsOfTheCpuAndKeepsNan) {
 TEST_F(SolverOnGpu, GuideHasTheBitsOfTheLoop) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 0;
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kSolverCounts) {
     for (const std::int64_t guided : {std::int64_t{0}, count / 2, count}) {
       for (const std::int64_t shift : {0, 1}) {
         const Tensor c = random({count}, DType::f32, ++seed);
@@ -120,7 +120,7 @@ TEST_F(SolverOnGpu, LearnedVarianceHasTheBitsOfTheCpu) {
   std::uint64_t seed = 0;
   const float low = std::log(1e-4F);
   const float high = std::log(2e-2F);
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kSolverCounts) {
     for (const std::int64_t shift : {0, 1}) {
       for (const bool is_range : {false, true}) {
         Tensor variance = random({count}, DType::f32, ++seed);

@@ -121,7 +121,7 @@ Registry& registry() {
   return *one;
 }
 
-std::string& last_error() {
+std::string& last_dnn_error() {
   thread_local std::string text;
   return text;
 }
@@ -142,17 +142,17 @@ cudnnStatus_t set_objects(DnnObject::Values& values,
 }  // namespace
 
 cudnnStatus_t dnn_failure(cudnnStatus_t status, const char* why) {
-  last_error() = std::string("emulated: ") + why;
+  last_dnn_error() = std::string("emulated: ") + why;
   return status;
 }
 
 void dnn_last_error(char* message, std::size_t size) {
   if (size > 0) {
-    const std::size_t count = std::min(size - 1, last_error().size());
-    std::memcpy(message, last_error().data(), count);
+    const std::size_t count = std::min(size - 1, last_dnn_error().size());
+    std::memcpy(message, last_dnn_error().data(), count);
     message[count] = '\0';
   }
-  last_error().clear();
+  last_dnn_error().clear();
 }
 
 std::shared_ptr<DnnObject> dnn_object(const void* descriptor) {
