@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -104,8 +105,10 @@ class LinkJob {
     return outcome.json();
   }
 
-  /// The summary of the job when a single worker computes it.
+  /// The summary of the job when a single worker computes it: computed once for
+  /// all jobs of these arguments.
   [[nodiscard]] nlohmann::json alone() const {
+    static std::map<Arguments, nlohmann::json> known;
     Arguments arguments;
     for (std::size_t i = 0; i < job_.size(); ++i) {
       if (job_[i] == "--secret-file" || job_[i] == "--metrics" ||
@@ -115,11 +118,15 @@ class LinkJob {
         arguments.push_back(job_[i]);
       }
     }
-    const TempFolder folder;
-    const Outcome outcome = run(overridden(
-        arguments, {"--workers", "1", "--json", "-o", folder.path("out")}));
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return outcome.json();
+    nlohmann::json& summary = known[arguments];
+    if (summary.is_null()) {
+      const TempFolder folder;
+      const Outcome outcome = run(overridden(
+          arguments, {"--workers", "1", "--json", "-o", folder.path("out")}));
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      summary = outcome.json();
+    }
+    return summary;
   }
 
  private:

@@ -30,7 +30,7 @@ std::string label_of(const nlohmann::json& node) {
 
 /// One that two workers take some seconds for.
 const Arguments kSecondsOfWork = {"--method", "batch",   "-n",
-                                  "200",      "--steps", "50"};
+                                  "120",      "--steps", "50"};
 
 /// Until two processes have done something.
 void await_both(LinkJob& job) {

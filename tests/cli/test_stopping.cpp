@@ -82,6 +82,9 @@ TEST(Stopping, NamesACommandThatGoesOn) {
     const Outcome outcome = program.wait();
     ASSERT_EQ(outcome.exit_code, 75) << outcome.err;
     EXPECT_TRUE(outcome.err.ends_with("; " + c.hint)) << outcome.err;
+    if (!c.exists.empty()) {
+      continue;  // one of the three goes on
+    }
     const Outcome again = run(command({"--exists", "skip"}));
     ASSERT_EQ(again.exit_code, 0) << again.err;
     // What the stopped run finished is not drawn again.

@@ -187,12 +187,12 @@ TEST(Tiling, IsForecastWithTheMemoryOfATile) {
   const auto plan = [&](const Arguments& job) {
     return made(both(four_steps(job), {"--workers", "1", "--dry-run"}))["plan"];
   };
-  const Arguments large = {"--class", "1", "--size", "512x512"};
+  const Arguments large = {"--class", "1", "--size", "256x256"};
   const auto whole = plan(large)["memory_bytes"].get<double>();
   const auto tiled =
       plan(both(large, {"--vae-tiling"}))["memory_bytes"].get<double>();
-  // 512 × 512 pixels of 32 channels in four buffers, but for the tile's.
-  EXPECT_GT(whole - tiled, 0.9 * 512 * 512 * 32 * 4 * 4);
+  // 256 × 256 pixels of 32 channels in four buffers, but for the tile's.
+  EXPECT_GT(whole - tiled, 0.9 * 256 * 256 * 32 * 4 * 4);
   const Outcome text =
       run(both(four_steps(large), {"--vae-tiling", "--dry-run"}));
   EXPECT_NE(text.out.find("decoded by a VAE in tiles of 32x32 pixels"),

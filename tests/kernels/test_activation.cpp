@@ -5,7 +5,8 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::int64_t kCounts[] = {0, 1, 2, 7, 15, 16, 17, 33, 1000, 40001};
+constexpr std::int64_t kActivationCounts[] = {0,  1,  2,  7,    15,
+                                              16, 17, 33, 1000, 40001};
 
 void expect_activated(const Tensor& out, const Tensor& x,
                       Activation activation) {
@@ -29,7 +30,7 @@ TEST(Activate, MatchesADoubleReferenceForEverySizeAndType) {
   for (const Activation activation : kActivations) {
     for (const DType from : {DType::f32, DType::bf16}) {
       for (const DType to : {DType::f32, DType::bf16}) {
-        for (const std::int64_t count : kCounts) {
+        for (const std::int64_t count : kActivationCounts) {
           ExecContext ctx(2);
           const Tensor x = random_tensor({count}, from, 1, 5);
           Guarded out({count}, to, 1);

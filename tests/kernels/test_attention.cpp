@@ -5,18 +5,18 @@
 namespace troupe::kernels {
 namespace {
 
-struct Size {
+struct HeadSize {
   std::int64_t b, queries, keys, heads, head_dim;
 };
 
-constexpr Size kSizes[] = {{0, 3, 3, 2, 4},    {1, 0, 3, 2, 4},
-                           {1, 1, 1, 1, 1},    {2, 5, 7, 3, 9},
-                           {1, 64, 77, 2, 72}, {2, 33, 256, 1, 40},
-                           {1, 300, 19, 1, 8}, {1, 70, 4100, 1, 16}};
+constexpr HeadSize kHeadSizes[] = {{0, 3, 3, 2, 4},    {1, 0, 3, 2, 4},
+                                   {1, 1, 1, 1, 1},    {2, 5, 7, 3, 9},
+                                   {1, 64, 77, 2, 72}, {2, 33, 256, 1, 40},
+                                   {1, 300, 19, 1, 8}, {1, 70, 4100, 1, 16}};
 
-std::vector<double> reference(const HeadsView& q, const HeadsView& k,
-                              const HeadsView& v, std::int64_t heads,
-                              std::int64_t head_dim) {
+std::vector<double> attended(const HeadsView& q, const HeadsView& k,
+                             const HeadsView& v, std::int64_t heads,
+                             std::int64_t head_dim) {
   const std::int64_t items = q.base.dim(0);
   const std::int64_t queries = q.base.dim(1);
   const std::int64_t keys = k.base.dim(1);
@@ -55,7 +55,7 @@ std::vector<double> reference(const HeadsView& q, const HeadsView& k,
 
 TEST(Attention, MatchesADoubleReferenceForSeparateOperands) {
   for (const DType dtype : compute_types()) {
-    for (const Size& s : kSizes) {
+    for (const HeadSize& s : kHeadSizes) {
       ExecContext ctx(2);
       const std::int64_t width = s.heads * s.head_dim;
       const HeadsView q{random_tensor({s.b, s.queries, width}, dtype, 1, 2)};
@@ -64,7 +64,7 @@ TEST(Attention, MatchesADoubleReferenceForSeparateOperands) {
       Guarded out({s.b, s.queries, width}, dtype, 1);
       attention(ctx, q, k, v, s.heads, s.head_dim, out.tensor);
       EXPECT_TRUE(out.intact());
-      expect_near(out.tensor, reference(q, k, v, s.heads, s.head_dim),
+      expect_near(out.tensor, attended(q, k, v, s.heads, s.head_dim),
                   unit_of(dtype), dtype == DType::bf16 ? 4e-3 : 4e-6);
     }
   }
@@ -80,7 +80,7 @@ TEST(Attention, ReadsHeadsInPlaceFromAFusedProjection) {
     Guarded out({2, 37, 48}, dtype);
     attention(ctx, q, k, v, 2, 24, out.tensor);
     EXPECT_TRUE(out.intact());
-    expect_near(out.tensor, reference(q, k, v, 2, 24), unit_of(dtype),
+    expect_near(out.tensor, attended(q, k, v, 2, 24), unit_of(dtype),
                 dtype == DType::bf16 ? 4e-3 : 2e-6);
   }
 }

@@ -5,11 +5,11 @@
 namespace troupe::kernels {
 namespace {
 
-struct Case {
+struct ConvCase {
   std::int64_t b, h, w, in, out, kernel, stride, padding;
 };
 
-constexpr Case kCases[] = {
+constexpr ConvCase kConvCases[] = {
     {0, 4, 4, 2, 3, 3, 1, 1},   {1, 1, 1, 1, 1, 1, 1, 0},
     {1, 1, 1, 1, 1, 3, 1, 1},   {2, 5, 7, 3, 4, 3, 1, 1},
     {1, 9, 6, 4, 5, 3, 2, 1},   {2, 6, 6, 5, 7, 1, 1, 0},
@@ -17,8 +17,8 @@ constexpr Case kCases[] = {
     {1, 3, 200, 2, 3, 3, 1, 1}, {1, 4, 5, 2, 3, 3, 1, 2},
     {1, 6, 6, 3, 2, 1, 2, 0},   {1, 2, 2, 2, 2, 1, 1, 1}};
 
-std::vector<double> reference(const Tensor& x, const Tensor& weight,
-                              const Tensor& bias, const Case& c,
+std::vector<double> convolved(const Tensor& x, const Tensor& weight,
+                              const Tensor& bias, const ConvCase& c,
                               const Shape& out) {
   std::vector<double> values;
   for (std::int64_t b = 0; b < out[0]; ++b) {
@@ -51,7 +51,7 @@ std::vector<double> reference(const Tensor& x, const Tensor& weight,
 
 TEST(Conv2d, MatchesADoubleReferenceForEveryGeometry) {
   for (const DType dtype : compute_types()) {
-    for (const Case& c : kCases) {
+    for (const ConvCase& c : kConvCases) {
       ExecContext ctx(2);
       const Tensor x = random_tensor({c.b, c.h, c.w, c.in}, dtype, 1);
       const Tensor weight =
@@ -67,7 +67,7 @@ TEST(Conv2d, MatchesADoubleReferenceForEveryGeometry) {
         Guarded out(shape, to, 1);
         conv2d(ctx, x, packed, out.tensor);
         EXPECT_TRUE(out.intact());
-        expect_near(out.tensor, reference(x, weight, bias, c, shape),
+        expect_near(out.tensor, convolved(x, weight, bias, c, shape),
                     to == DType::bf16 ? unit_of(to) : 1e-6, 8e-6);
       }
     }

@@ -8,25 +8,26 @@
 namespace troupe::kernels {
 namespace {
 
-struct Size {
+struct LinearSize {
   std::int64_t b, m, n, k;
 };
 
-constexpr Size kSizes[] = {{0, 3, 5, 7},
-                           {2, 0, 5, 7},
-                           {1, 1, 1, 1},
-                           {2, 1, 17, 33},
-                           {3, 7, 1, 5},
-                           {1, 5, 9, 1},
-                           {2, 31, 65, 63},
-                           {1, 257, 97, 40},
-                           {2, 16, 200, 65},
-                           {1, 300, 449, 72},
-                           {1, 17, 385, 1153},
-                           // Whole tiles: one row, one slice of depth and more.
-                           {3, 1, 64, 32},
-                           {2, 77, 320, 96},
-                           {2, 33, 96, 2336}};
+constexpr LinearSize kLinearSizes[] = {
+    {0, 3, 5, 7},
+    {2, 0, 5, 7},
+    {1, 1, 1, 1},
+    {2, 1, 17, 33},
+    {3, 7, 1, 5},
+    {1, 5, 9, 1},
+    {2, 31, 65, 63},
+    {1, 257, 97, 40},
+    {2, 16, 200, 65},
+    {1, 300, 449, 72},
+    {1, 17, 385, 1153},
+    // Whole tiles: one row, one slice of depth and more.
+    {3, 1, 64, 32},
+    {2, 77, 320, 96},
+    {2, 33, 96, 2336}};
 
 struct Product {
   double value;
@@ -41,8 +42,8 @@ struct Product {
 /// is the library's: the limit adds the squares of left-to-right sums and what
 /// they are on average, (K/2)·Σ(xw)², and allows four deviations of that. Over
 /// a million elements of eleven shapes the largest error was 3.04 of them.
-std::vector<Product> reference(const Tensor& x, const Tensor& weight,
-                               const Tensor& bias, Activation activation) {
+std::vector<Product> multiplied(const Tensor& x, const Tensor& weight,
+                                const Tensor& bias, Activation activation) {
   constexpr double u = 0x1p-24;
   constexpr double kLargestSlope = 1.13;  // of silu and both gelus
   const std::int64_t rows = x.dim(0) * x.dim(1);
@@ -92,7 +93,7 @@ void expect_products(const Tensor& got, const std::vector<Product>& expected,
 
 TEST(Linear, MatchesADoubleReferenceForEverySizeTypeAndThreadCount) {
   for (const DType dtype : compute_types()) {
-    for (const Size& s : kSizes) {
+    for (const LinearSize& s : kLinearSizes) {
       ExecContext ctx(s.n % 2 == 0 ? 1 : 3);
       const Tensor x = random_tensor({s.b, s.m, s.k}, dtype, 1);
       const Tensor weight = random_tensor({s.n, s.k}, dtype, 2, 0.5);
@@ -101,7 +102,7 @@ TEST(Linear, MatchesADoubleReferenceForEverySizeTypeAndThreadCount) {
       Guarded out({s.b, s.m, s.n}, DType::f32, 1);
       linear(ctx, x, packed, Activation::none, out.tensor);
       EXPECT_TRUE(out.intact());
-      const auto expected = reference(x, weight, bias, Activation::none);
+      const auto expected = multiplied(x, weight, bias, Activation::none);
       expect_products(out.tensor, expected);
       Guarded narrow({s.b, s.m, s.n}, dtype, 1);
       linear(ctx, x, packed, Activation::none, narrow.tensor);
@@ -123,7 +124,7 @@ TEST(Linear, AppliesEveryActivationBehindTheBias) {
       Guarded out({2, 19, 70}, DType::f32);
       linear(ctx, x, packed, activation, out.tensor);
       EXPECT_TRUE(out.intact());
-      expect_products(out.tensor, reference(x, weight, bias, activation));
+      expect_products(out.tensor, multiplied(x, weight, bias, activation));
     }
   }
 }
@@ -135,7 +136,8 @@ TEST(Linear, WorksWithoutBias) {
   const PackedLinear packed(ctx, weight, Tensor(), DType::f32);
   Guarded out({1, 3, 6}, DType::f32);
   linear(ctx, x, packed, Activation::none, out.tensor);
-  expect_products(out.tensor, reference(x, weight, Tensor(), Activation::none));
+  expect_products(out.tensor,
+                  multiplied(x, weight, Tensor(), Activation::none));
 }
 
 TEST(Linear, PacksWeightsOfOtherTypes) {
@@ -145,7 +147,8 @@ TEST(Linear, PacksWeightsOfOtherTypes) {
   const PackedLinear packed(ctx, weight, Tensor(), DType::f32);
   Guarded out({1, 5, 4}, DType::f32);
   linear(ctx, x, packed, Activation::none, out.tensor);
-  expect_products(out.tensor, reference(x, weight, Tensor(), Activation::none));
+  expect_products(out.tensor,
+                  multiplied(x, weight, Tensor(), Activation::none));
 
   Tensor half({1, 2}, DType::f16);
   half.data<float16>()[0] = {0x3c00};  // 1

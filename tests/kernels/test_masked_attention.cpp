@@ -23,7 +23,8 @@ Operands operands(std::int64_t items, std::int64_t queries, std::int64_t keys,
 }
 
 /// Attention by its definition, in double.
-std::vector<double> reference(const Operands& x, const AttentionMask& mask) {
+std::vector<double> masked_reference(const Operands& x,
+                                     const AttentionMask& mask) {
   const std::int64_t queries = x.q.dim(1);
   const std::int64_t keys = x.k.dim(1);
   const std::int64_t width = x.heads * x.head_dim;
@@ -117,7 +118,7 @@ TEST(MaskedAttention, MatchesADoubleReference) {
         attention(ctx, {x.q}, {x.k}, {x.v}, s.heads, s.head_dim, out.tensor, {},
                   mask);
         EXPECT_TRUE(out.intact());
-        expect_near(out.tensor, reference(x, mask), unit_of(dtype),
+        expect_near(out.tensor, masked_reference(x, mask), unit_of(dtype),
                     dtype == DType::bf16 ? 4e-3 : 6e-6);
       }
     }
@@ -209,7 +210,7 @@ TEST(MaskedAttention, SurvivesAStrongBias) {
     const Operands x = operands(1, 33, 65, 1, 16, dtype);
     const AttentionMask mask{
         .scale = 1.0F, .bias = random_tensor({1, 33, 65}, DType::f32, 6, 3000)};
-    expect_near(attend(ctx, x, mask), reference(x, mask), unit_of(dtype),
+    expect_near(attend(ctx, x, mask), masked_reference(x, mask), unit_of(dtype),
                 dtype == DType::bf16 ? 6e-3 : 1e-3);
   }
 }

@@ -5,16 +5,17 @@
 namespace troupe::kernels {
 namespace {
 
-struct Size {
+struct PatchSize {
   std::int64_t b, c, h, w, p;
 };
 
-constexpr Size kSizes[] = {{0, 2, 4, 4, 2}, {1, 1, 1, 1, 1}, {2, 3, 4, 6, 2},
-                           {1, 4, 9, 3, 3}, {2, 1, 5, 7, 1}, {1, 3, 8, 8, 4}};
+constexpr PatchSize kPatchSizes[] = {{0, 2, 4, 4, 2}, {1, 1, 1, 1, 1},
+                                     {2, 3, 4, 6, 2}, {1, 4, 9, 3, 3},
+                                     {2, 1, 5, 7, 1}, {1, 3, 8, 8, 4}};
 
 TEST(Patchify, OrdersChannelThenRowThenColumn) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Size& s : kSizes) {
+    for (const PatchSize& s : kPatchSizes) {
       ExecContext ctx;
       const Tensor x = random_tensor({s.b, s.c, s.h, s.w}, DType::f32, 1);
       const std::int64_t columns = s.w / s.p;
@@ -40,7 +41,7 @@ TEST(Patchify, OrdersChannelThenRowThenColumn) {
 }
 
 TEST(Unpatchify, OrdersRowThenColumnThenChannel) {
-  for (const Size& s : kSizes) {
+  for (const PatchSize& s : kPatchSizes) {
     ExecContext ctx;
     const std::int64_t columns = s.w / s.p;
     const std::int64_t width = s.c * s.p * s.p;
@@ -65,7 +66,7 @@ TEST(Unpatchify, OrdersRowThenColumnThenChannel) {
 
 TEST(ChannelsLast, GoesThereAndBack) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Size& s : kSizes) {
+    for (const PatchSize& s : kPatchSizes) {
       ExecContext ctx(2);
       Tensor x = random_tensor({s.b, s.c, s.h, s.w}, DType::f32, 3);
       for (std::int64_t i = 0; i < x.num_elements(); ++i) {

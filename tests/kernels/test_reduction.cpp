@@ -6,7 +6,7 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::int64_t kCounts[] = {0, 1, 2, 7, 16, 17, 513, 40001};
+constexpr std::int64_t kReductionCounts[] = {0, 1, 2, 7, 16, 17, 513, 40001};
 
 /// Eight lanes, added pairwise.
 double total(const double* s) {
@@ -15,7 +15,7 @@ double total(const double* s) {
 
 TEST(Readings, SumsMatchTheEightLaneOrder) {
   ExecContext ctx;
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kReductionCounts) {
     const Tensor a = random_tensor({count}, DType::f32, 1);
     const Tensor b = random_tensor({count}, DType::f32, 2);
     double squares[8] = {};
@@ -116,7 +116,7 @@ Tensor carried(ExecContext& ctx, const Tensor& step, double carry,
 
 TEST(AddCarry, HasTheBitsOfADifferenceAProductAndASum) {
   ExecContext ctx;
-  for (const std::int64_t count : kCounts) {
+  for (const std::int64_t count : kReductionCounts) {
     for (const double carry : {1.0, 0.9371, -0.25, 0.0}) {
       const Tensor step = random_tensor({count}, DType::f32, 1);
       const Tensor x_new = random_tensor({count}, DType::f32, 2, 7.0);

@@ -10,8 +10,8 @@ constexpr std::int64_t kWidth = 64;
 const Shape kShape{3, 33, kWidth};
 
 /// A stream and a layer whose products are added to it.
-struct Case {
-  explicit Case(DType compute)
+struct StreamCase {
+  explicit StreamCase(DType compute)
       : packed(ctx, random_tensor({kWidth, kWidth}, compute, 22),
                random_tensor({kWidth}, DType::f32, 23), compute),
         x(random_tensor(kShape, DType::f32, 25)),
@@ -41,7 +41,7 @@ struct Case {
 
 TEST(ResidualStream, HasTheBitsOfItsOperationsApart) {
   for (const DType compute : compute_types()) {
-    Case c(compute);
+    StreamCase c(compute);
     const Tensor once = c.added(c.x, 1);
     const Tensor twice = c.added(c.added(once, 2), 3);
     Tensor x = c.x.clone();
@@ -66,7 +66,7 @@ TEST(ResidualStream, HasTheBitsOfItsOperationsApart) {
 }
 
 TEST(ResidualStream, RefusesWhatDoesNotFit) {
-  Case c(DType::f32);
+  StreamCase c(DType::f32);
   Tensor x = c.x.clone();
   Tensor out(kShape, DType::f32);
   EXPECT_THROW(ResidualStream(c.ctx, c.branch.item(0), c.modulation), Error);

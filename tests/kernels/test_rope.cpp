@@ -9,15 +9,15 @@ struct RopeCase {
   std::int64_t items, tokens, heads, head_dim;
 };
 
-constexpr RopeCase kCases[] = {{0, 2, 1, 4},   {1, 0, 1, 4},  {1, 1, 1, 2},
-                               {2, 19, 3, 6},  {1, 5, 4, 64}, {2, 33, 2, 72},
-                               {1, 40, 3, 128}};
+constexpr RopeCase kRopeCases[] = {
+    {0, 2, 1, 4},  {1, 0, 1, 4},   {1, 1, 1, 2},   {2, 19, 3, 6},
+    {1, 5, 4, 64}, {2, 33, 2, 72}, {1, 40, 3, 128}};
 
 /// The whole matrix in double.
-std::vector<double> expected(const RopeCase& c, const Tensor& x,
-                             std::int64_t column, const Tensor& weight,
-                             const Tensor& cosines, const Tensor& sines,
-                             double eps) {
+std::vector<double> turned(const RopeCase& c, const Tensor& x,
+                           std::int64_t column, const Tensor& weight,
+                           const Tensor& cosines, const Tensor& sines,
+                           double eps) {
   std::vector<double> out = values_of(x);
   const std::int64_t width = c.heads * c.head_dim;
   const std::int64_t normed = weight.dim(0);
@@ -50,7 +50,7 @@ std::vector<double> expected(const RopeCase& c, const Tensor& x,
 
 TEST(RmsNormRope, MatchesADoubleReferenceAndLeavesOtherColumnsAlone) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const RopeCase& c : kCases) {
+    for (const RopeCase& c : kRopeCases) {
       for (const bool across : {false, true}) {
         for (const bool rotates : {false, true}) {
           ExecContext ctx(2);
@@ -68,7 +68,7 @@ TEST(RmsNormRope, MatchesADoubleReferenceAndLeavesOtherColumnsAlone) {
                         view);
           expect_near(
               view.base,
-              expected(c, x, column, weight, cosines, sines, double{1e-6F}),
+              turned(c, x, column, weight, cosines, sines, double{1e-6F}),
               dtype == DType::bf16 ? unit_of(dtype) : 2e-6, 2e-6);
           for (std::int64_t i = 0; i < x.num_elements(); ++i) {
             const std::int64_t at = i % (width + 7);

@@ -1,5 +1,7 @@
 #include "tests/parallel/support.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
