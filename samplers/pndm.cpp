@@ -79,9 +79,9 @@ LinearForm transfer(const ScheduleOptions& o, const NoiseLevel& from,
   return {kept, to.sigma - kept * from.sigma};
 }
 
-/// OutputWeights of the own output and those before it, newest first: the mean
-/// over the step of the polynomial through them (Adams and Bashforth). With
-/// equal steps (3, -1)/2, (23, -16, 5)/12 and (55, -59, 37, -9)/24.
+/// Weights of the own output and those before it, newest first: the mean over
+/// the step of the polynomial through them (Adams and Bashforth). With equal
+/// steps (3, -1)/2, (23, -16, 5)/12 and (55, -59, 37, -9)/24.
 using OutputWeights = std::array<double, kMostKept + 1>;
 OutputWeights mean_weights(const StepInput& in, std::size_t older) {
   const double here = place_of(in.schedule, in.from);

@@ -83,7 +83,7 @@ TEST(Stopping, NamesACommandThatGoesOn) {
     ASSERT_EQ(outcome.exit_code, 75) << outcome.err;
     EXPECT_TRUE(outcome.err.ends_with("; " + c.hint)) << outcome.err;
     if (!c.exists.empty()) {
-      continue;  // one of the three goes on
+      continue;  // one command that goes on is enough
     }
     const Outcome again = run(command({"--exists", "skip"}));
     ASSERT_EQ(again.exit_code, 0) << again.err;
