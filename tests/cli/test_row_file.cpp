@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -91,6 +92,17 @@ TEST_P(RowFiles, OfNothingAreNoFiles) {
     file.commit();
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+/// So a disk that other programs fill meanwhile does not end the job.
+TEST_P(RowFiles, TakeTheirRoomAtOnce) {
+  const RowFile file(path("a"), rows(0, 100'000), IfThere::refuse);
+  const std::filesystem::directory_iterator files(folder_.path());
+  ASSERT_NE(files, std::filesystem::directory_iterator());
+  struct ::stat found {};
+  ASSERT_EQ(::stat(files->path().c_str(), &found), 0);
+  // POSIX counts st_blocks in units of 512 bytes.
+  EXPECT_GE(found.st_blocks * 512, 100'000 * 24);
 }
 
 TEST_P(RowFiles, AreRefusedWhereTheDiskHasTooLittleRoom) {

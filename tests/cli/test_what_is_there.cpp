@@ -237,27 +237,58 @@ TEST(FolderName, ThatIsNoTextEndsNoJson) {
   }
 }
 
-TEST(FullDisk, IsSaidToBeWorthAnotherTry) {
-  if (std::system("unshare -rm mount -t tmpfs tmpfs /mnt 2>/dev/null") != 0) {
-    GTEST_SKIP() << "this system gives no file system of one's own";
+/// A shell script that has a file system of 64 KiB at `small`.
+class SmallDisk : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("unshare -rm mount -t tmpfs tmpfs /mnt 2>/dev/null") != 0) {
+      GTEST_SKIP() << "this system gives no file system of one's own";
+    }
+    std::filesystem::create_directory(small_);
   }
-  const TempFolder folder;
-  const std::string script = folder.write(
-      "run.sh",
-      "set -e\nmount -t tmpfs -o size=8k tmpfs " + folder.path("small") +
-          "\nexec " + program_path() +
-          " sample --random-weights dit-tiny --steps 2 --class 1 --dtype f32 "
-          "-n 8 --json -o " +
-          folder.path("small") + "\n");
-  std::filesystem::create_directory(folder.path("small"));
-  const std::string out = folder.path("out.json");
-  const int status = std::system(
-      ("unshare -rm sh " + script + " >" + out + " 2>/dev/null").c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 3);
-  const auto json = nlohmann::json::parse(folder.read("out.json"));
+  /// What the last line of `lines` ends with; its stdout is in out.json.
+  [[nodiscard]] int run_there(const std::string& lines) {
+    const std::string script =
+        folder_.write("run.sh", "set -e\nmount -t tmpfs -o size=64k tmpfs " +
+                                    small_ + "\n" + lines);
+    const int status =
+        std::system(("unshare -rm sh " + script + " >" +
+                     folder_.path("out.json") + " 2>" + folder_.path("err.txt"))
+                        .c_str());
+    return WEXITSTATUS(status);
+  }
+  [[nodiscard]] std::string sample(const std::string& flags) const {
+    return program_path() +
+           " sample --random-weights dit-tiny --steps 2 --class 1 --dtype f32 "
+           "--json " +
+           flags + "\n";
+  }
+
+  const TempFolder folder_;
+  const std::string small_ = folder_.path("small");
+};
+
+TEST_F(SmallDisk, IsSaidToBeWorthAnotherTry) {
+  EXPECT_EQ(run_there(sample("-n 64 -o " + small_)), 3);
+  const auto json = nlohmann::json::parse(folder_.read("out.json"));
   EXPECT_EQ(json["exit_code"], 3);
   EXPECT_EQ(json["error"]["code"], "no_space");
   EXPECT_EQ(json["error"]["retryable"], true);
+}
+
+TEST_F(SmallDisk, EndsNoJobThatHasNothingToDo) {
+  const std::string flags = "--exists skip --save trajectory=" + small_ +
+                            "/all.npy -o " + folder_.path("out") + " -n ";
+  // dd ends with 1 where the disk is full.
+  const std::string fill = "dd if=/dev/zero of=" + small_ + "/rest 2>&- || :\n";
+  EXPECT_EQ(run_there(sample(flags + "2 >&2") + fill + sample(flags + "2")), 0)
+      << folder_.read("err.txt");
+  const auto json = nlohmann::json::parse(folder_.read("out.json"));
+  EXPECT_EQ(json["images"][1]["status"], "skipped");
+  // With one image more there is something to do.
+  EXPECT_EQ(run_there(sample(flags + "2 >&2") + fill + sample(flags + "3")), 3);
+  EXPECT_NE(folder_.read("err.txt").find("too little room"), std::string::npos)
+      << folder_.read("err.txt");
 }
 
 }  // namespace
