@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/core/error.h"
 #include "samplers/betas.h"
+#include "samplers/numeric.h"
+#include "samplers/option_fields.h"
 #include "samplers/points.h"
 #include "samplers/schedule.h"
 
@@ -87,36 +91,146 @@ void add_residual_scales(ScheduleTable& table) {
   }
 }
 
-}  // namespace
-
-Schedule::Schedule(const ScheduleOptions& options) {
-  table_.options = resolve(options);
-  const ScheduleOptions& o = table_.options;
+/// As the options say, whether steps can use it or not.
+ScheduleTable table_of(const ScheduleOptions& options) {
+  ScheduleTable table;
+  table.options = resolve(options);
+  const ScheduleOptions& o = table.options;
   if (o.solver->levels != Levels::flow) {
-    table_.alphas_cumprod = cumulative_alphas(make_betas(o), !integer_steps(o),
-                                              o.rescale_betas_zero_snr);
+    table.alphas_cumprod = cumulative_alphas(make_betas(o), !integer_steps(o),
+                                             o.rescale_betas_zero_snr);
   }
   const auto make_points =
       o.use_flow_sigmas ? o.solver->flow_points : o.solver->points;
-  Points points = make_points(o, table_.alphas_cumprod);
-  table_.timesteps = std::move(points.timesteps);
-  table_.sigmas = std::move(points.sigmas);
+  Points points = make_points(o, table.alphas_cumprod);
+  table.timesteps = std::move(points.timesteps);
+  table.sigmas = std::move(points.sigmas);
   for (const double a : points.arrival_alphas) {
-    table_.arrivals.push_back(from_alpha_cumprod(a));
+    table.arrivals.push_back(from_alpha_cumprod(a));
   }
   if (is_flow(o)) {
-    table_.alphas_cumprod.clear();
+    table.alphas_cumprod.clear();
   }
   if (o.solver->has_unit_signal) {
     const auto top = static_cast<float>(
-        *std::max_element(table_.sigmas.begin(), table_.sigmas.end()));
-    table_.init_noise_sigma = o.timestep_spacing == TimestepSpacing::leading
-                                  ? std::sqrt(top * top + 1.0F)
-                                  : top;
+        *std::max_element(table.sigmas.begin(), table.sigmas.end()));
+    table.init_noise_sigma = o.timestep_spacing == TimestepSpacing::leading
+                                 ? std::sqrt(top * top + 1.0F)
+                                 : top;
   }
-  add_levels(table_);
+  add_levels(table);
+  add_residual_scales(table);
+  return table;
+}
+
+/// What is wrong with the order of the levels; empty: nothing.
+std::string order_fault(const ScheduleTable& table) {
+  const ScheduleOptions& o = table.options;
+  const double sign = o.invert_sigmas && is_flow(o) ? -1.0 : 1.0;
+  const auto rises = [&](const std::vector<double>& list, std::size_t i) {
+    return sign * list[i + 1] > sign * list[i];
+  };
+  // diffusers divides by the noise of every call.
+  const bool divides = !is_flow(o);
+  // Both stages of a Heun step end at one level.
+  const std::size_t stages = o.solver->has_two_calls ? 2 : 1;
+  const std::size_t calls = table.timesteps.size();
+  for (std::size_t i = 0; i < calls; ++i) {
+    if (divides && !(table.sigmas[i] > 0.0)) {
+      return "call " + std::to_string(i) + " has no noise to take away";
+    }
+    if (rises(table.sigmas, i) ||
+        (i + 1 < calls && rises(table.timesteps, i))) {
+      return "the noise grows after call " + std::to_string(i);
+    }
+    // An ending at "sigma_min" may repeat the last value: a step of no length.
+    // Whole training steps may share a level, as betas of 0 say, but not the
+    // one without signal: 0 / 0 in diffusers.
+    if (i + stages < calls && table.sigmas[i] == table.sigmas[i + stages] &&
+        (!integer_steps(o) || (std::isinf(table.sigmas[i]) &&
+                               table.timesteps[i] != table.timesteps[i + 1]))) {
+      return "two steps share the noise level " + to_text(table.sigmas[i]);
+    }
+  }
+  return {};
+}
+
+std::string fault_of(const ScheduleTable& table) {
+  try {
+    check_numbers(table);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return order_fault(table);
+}
+
+bool is_usable(const ScheduleOptions& options) {
+  try {
+    return fault_of(table_of(options)).empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The addresses of the fields of some options, in the order of a visit.
+struct Addresses {
+  template <typename T>
+  void operator()(const char* /*name*/, const T& value) {
+    fields.push_back(&value);
+  }
+  std::vector<const void*> fields;
+};
+
+/// Finds the options behind a fault: those whose default alone would mend it.
+class Culprits {
+ public:
+  explicit Culprits(const ScheduleOptions& options) : trial_(options) {
+    ScheduleOptions usual;
+    usual.solver = options.solver;
+    usual.beta_start = options.solver->beta_start;
+    usual.beta_end = options.solver->beta_end;
+    usual.num_inference_steps =
+        std::min(usual.num_inference_steps, options.num_train_timesteps);
+    usual.num_train_timesteps = options.num_train_timesteps;
+    const ScheduleOptions defaults = resolve(usual);
+    visit_schedule(defaults_, defaults);
+    visit_schedule(*this, trial_);
+  }
+  /// Of visit_schedule: puts the default in the place of one field.
+  template <typename T>
+  void operator()(const char* name, T& value) {
+    const T& usual = *static_cast<const T*>(defaults_.fields[field_++]);
+    if (value == usual) {
+      return;
+    }
+    const T kept = std::exchange(value, usual);
+    std::string& names = is_usable(trial_) ? mending_ : changed_;
+    names.append(names.empty() ? "" : ", ").append(name);
+    value = kept;
+  }
+  /// If no single default mends the fault: all options that have another value.
+  [[nodiscard]] const std::string& names() const {
+    return mending_.empty() ? changed_ : mending_;
+  }
+
+ private:
+  ScheduleOptions trial_;
+  Addresses defaults_;
+  std::size_t field_ = 0;
+  std::string mending_;
+  std::string changed_;
+};
+
+}  // namespace
+
+Schedule::Schedule(const ScheduleOptions& options) : table_(table_of(options)) {
+  const std::string fault = fault_of(table_);
+  if (!fault.empty()) {
+    refuse_option(Culprits(table_.options).names(),
+                  "no schedule can be made of this: " + fault,
+                  "change or leave out what is named");
+  }
   check_signs();
-  add_residual_scales(table_);
 }
 
 }  // namespace troupe::samplers

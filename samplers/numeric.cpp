@@ -41,6 +41,9 @@ template double sigma_to_timestep(double, std::span<const float>);
 template double sigma_to_timestep(float, std::span<const float>);
 
 std::string to_text(double value) {
+  if (std::isnan(value)) {
+    return "nan";  // whatever its sign
+  }
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.10g", value);
   return text.data();

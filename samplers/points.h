@@ -12,6 +12,8 @@
 
 namespace troupe::samplers {
 
+struct ScheduleTable;
+
 /// Points of a run: timesteps of the n steps; n + 1 noise levels.
 struct Points {
   std::vector<double> timesteps;
@@ -45,6 +47,10 @@ struct Points {
     const ScheduleOptions& options, const std::vector<float>& alphas_cumprod);
 [[nodiscard]] Points unipc_flow_points(
     const ScheduleOptions& options, const std::vector<float>& alphas_cumprod);
+
+/// Refuses a table with a number that no step can use: NaN, infinite or out of
+/// its range. Errors: Errc::corrupt_file with the place.
+void check_numbers(const ScheduleTable& table);
 
 /// Errc::invalid_argument with the option's name.
 [[noreturn]] void refuse_option(std::string_view option,

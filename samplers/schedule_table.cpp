@@ -9,6 +9,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/polynomials.h"
 #include "kernels/core/text.h"
+#include "samplers/numeric.h"
 #include "samplers/points.h"
 #include "samplers/schedule.h"
 
@@ -36,8 +37,10 @@ void check_size(std::string_view list, std::size_t got, std::size_t want) {
 void check_number(const std::string& place, double value, double low,
                   double high) {
   if (!(value >= low && value <= high)) {
-    refuse_record(place + ": got " + std::to_string(value) + ", expected " +
-                  std::to_string(low) + " to " + std::to_string(high));
+    refuse_record(place + ": got " + to_text(value) + ", expected " +
+                  (high < kLargest
+                       ? to_text(low) + " to " + to_text(high)
+                       : "a finite number, at least " + to_text(low)));
   }
 }
 
@@ -125,6 +128,14 @@ void check_table(const ScheduleTable& table) {
   check_size("residual_scales", table.residual_scales.size(), calls + 1);
   check_size("alphas_cumprod", table.alphas_cumprod.size(),
              is_flow(o) ? 0 : static_cast<std::size_t>(o.num_train_timesteps));
+  check_numbers(table);
+}
+
+}  // namespace
+
+void check_numbers(const ScheduleTable& table) {
+  const ScheduleOptions& o = table.options;
+  const std::size_t calls = table.timesteps.size();
   const double smallest = is_flow(o) ? -kFlowRounding : 0.0;
   for (std::size_t i = 0; i < calls; ++i) {
     check_number(entry("timesteps", i), table.timesteps[i], -1.0, kLargest);
@@ -148,8 +159,6 @@ void check_table(const ScheduleTable& table) {
     }
   }
 }
-
-}  // namespace
 
 Schedule Schedule::from_table(ScheduleTable table) {
   check_table(table);

@@ -97,19 +97,6 @@ void round_to_float(std::vector<double>& values) {
   }
 }
 
-void check_strict_descent(const Points& points) {
-  for (std::size_t i = 0; i + 1 < points.sigmas.size(); ++i) {
-    // An ending at "sigma_min" may repeat the last value: a step of no length.
-    const bool repeated_end = i + 2 == points.sigmas.size();
-    if (!(points.sigmas[i + 1] < points.sigmas[i]) && !repeated_end) {
-      refuse_option(
-          "num_inference_steps",
-          "two steps share the noise level " + to_text(points.sigmas[i]),
-          "use fewer steps or another timestep_spacing");
-    }
-  }
-}
-
 }  // namespace
 
 Points sigma_points(const ScheduleOptions& o,
@@ -143,7 +130,6 @@ Points sigma_points(const ScheduleOptions& o,
   points.sigmas.push_back(last_sigma(o, table, points));
   round_to_float(points.sigmas);
   round_to_float(points.timesteps);
-  check_strict_descent(points);
   return points;
 }
 

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -142,6 +146,114 @@ TEST(ScheduleErrors, RefuseSpacingsThatRepeatANoiseLevel) {
   ScheduleOptions options = defaults_of(Solver::dpmpp);
   options.num_inference_steps = 1000;
   expect_refused(options, "num_inference_steps");
+}
+
+// diffusers#13243, #14213: such numbers became NaN in the latents.
+TEST(ScheduleErrors, NameTheOptionBehindNumbersThatNoStepCanUse) {
+  ScheduleOptions flow = defaults_of(Solver::flow_euler);
+  flow.num_inference_steps = 1;
+  flow.shift_terminal = 0.02;
+  expect_refused(flow, "shift_terminal: no schedule");
+  flow = defaults_of(Solver::flow_euler);
+  flow.shift = 1e6;
+  expect_refused(flow, "shift: no schedule");
+  flow = defaults_of(Solver::unipc);
+  flow.use_flow_sigmas = true;
+  flow.prediction_type = PredictionType::flow_prediction;
+  flow.flow_shift = 1e6;
+  expect_refused(flow, "flow_shift: no schedule");
+  for (const Solver solver : solver_table()) {
+    if (solver->levels == Levels::flow) {
+      continue;
+    }
+    for (const SigmaSpacing spacing :
+         {SigmaSpacing::none, SigmaSpacing::karras, SigmaSpacing::exponential,
+          SigmaSpacing::beta}) {
+      ScheduleOptions options = defaults_of(solver);
+      options.sigma_spacing = spacing;
+      options.beta_start = 1e-12;
+      options.beta_end = 1e-12;
+      expect_refused(options, "beta_start");
+      options.beta_start = 1.0;
+      options.beta_end = 1.0;
+      options.prediction_type = PredictionType::v_prediction;
+      expect_refused(options, "beta_start");
+      options = defaults_of(solver);
+      options.sigma_spacing = spacing;
+      options.trained_betas.assign(100, 0.0);
+      expect_refused(options, "trained_betas");
+    }
+  }
+}
+
+TEST(ScheduleErrors, RefuseLevelsThatRise) {
+  // The last training step of zero SNR has less noise than those before it.
+  ScheduleOptions options = defaults_of(Solver::euler);
+  options.rescale_betas_zero_snr = true;
+  options.timesteps = {999, 998, 500};
+  expect_refused(options, "rescale_betas_zero_snr, timesteps");
+}
+
+/// Values at the edges of what is allowed, and usual ones.
+ScheduleOptions random_options(std::mt19937& rng) {
+  const auto any = [&rng](auto... values) {
+    const std::vector list{values...};
+    return list[rng() % list.size()];
+  };
+  ScheduleOptions o =
+      defaults_of(solver_table()[rng() % solver_table().size()]);
+  o.num_train_timesteps = any(1, 2, 3, 10, 50, 100);
+  o.num_inference_steps = std::min(any(1, 2, 5, 50), o.num_train_timesteps);
+  o.beta_start = any(1e-4, 1e-4, 1e-12, 1e-8, 0.9, 1.0);
+  o.beta_end = any(0.02, 0.02, 1e-12, 1e-8, 0.9, 1.0);
+  o.beta_schedule = static_cast<BetaSchedule>(rng() % 5);
+  o.rescale_betas_zero_snr = any(false, false, true);
+  o.timestep_spacing = static_cast<TimestepSpacing>(rng() % 3);
+  o.steps_offset = any(0, 0, 1);
+  o.sigma_spacing = static_cast<SigmaSpacing>(rng() % 4);
+  o.final_sigma_zero = any(true, false);
+  o.set_alpha_to_one = any(true, false);
+  o.shift = any(1.0, 1e-6, 3.0, 1e6);
+  o.flow_shift = any(1.0, 1e-6, 3.0, 1e6);
+  o.invert_sigmas = any(false, false, true);
+  if (o.solver->has_key("use_flow_sigmas") && any(false, true)) {
+    o.use_flow_sigmas = true;
+    o.prediction_type = PredictionType::flow_prediction;
+  }
+  if (o.use_flow_sigmas || o.solver->levels == Levels::flow) {
+    o.shift_terminal = any(0.0, 0.02, 0.999);
+    o.use_dynamic_shifting = any(false, true);
+    o.mu = any(-49.0, 0.5, 1.15, 49.0);
+  } else if (any(false, true)) {
+    o.prediction_type = PredictionType::v_prediction;
+  }
+  o.use_lu_lambdas = o.solver->has_key("use_lu_lambdas") && any(false, true);
+  o.sigma_min = any(std::optional<double>(), std::optional(1e-12));
+  o.sigma_max = any(std::optional<double>(), std::optional(1e12));
+  return o;
+}
+
+// What is made is what another process accepts.
+TEST(ScheduleErrors, RefuseRandomOptionsOrGiveAUsableTable) {
+  std::mt19937 rng(11);
+  int made = 0;
+  int refused = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    const ScheduleOptions options = random_options(rng);
+    try {
+      const Schedule schedule(options);
+      ++made;
+      ASSERT_NO_THROW((void)Schedule::from_table(schedule.table())) << round;
+      for (const double sigma : schedule.sigmas()) {
+        ASSERT_FALSE(std::isnan(sigma)) << round;
+      }
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), Errc::invalid_argument) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(made, 500);
+  EXPECT_GT(refused, 500);
 }
 
 TEST(ScheduleErrors, RefuseCallsOutsideTheSchedule) {
