@@ -7,38 +7,25 @@
 #include <cstdio>
 
 namespace troupe::samplers {
-namespace {
-
-/// Index of the last entry that is not above `value` (0 when all are), and not
-/// the very last one, so that index + 1 exists.
-template <typename T>
-std::size_t bracket(T value, std::span<const float> ascending) {
-  const auto above =
-      std::upper_bound(ascending.begin(), ascending.end(), value,
-                       [](T a, float b) { return a < static_cast<T>(b); });
-  const auto count = static_cast<std::size_t>(above - ascending.begin());
-  const std::size_t index = count == 0 ? 0 : count - 1;
-  return std::min(index, ascending.size() - 2);
-}
-
-}  // namespace
-
-template <typename T>
-double sigma_to_timestep(T sigma, std::span<const float> log_sigmas) {
+double sigma_to_timestep(double sigma, std::span<const float> log_sigmas) {
   if (log_sigmas.size() < 2) {
     return 0.0;
   }
-  const T log_sigma = std::log(std::max(sigma, static_cast<T>(1e-10)));
-  const std::size_t low = bracket(log_sigma, log_sigmas);
-  const T at_low = log_sigmas[low];
-  const T at_high = log_sigmas[low + 1];
-  const T weight =
-      std::clamp((at_low - log_sigma) / (at_low - at_high), T{0}, T{1});
-  return static_cast<double>(T{1} - weight) * static_cast<double>(low) +
+  const auto log_sigma = static_cast<float>(std::log(std::max(sigma, 1e-10)));
+  // With zero SNR the last level may lie below those before it.
+  const auto inner = log_sigmas.first(log_sigmas.size() - 1);
+  const auto above = std::ranges::upper_bound(inner, log_sigma);
+  const auto count = static_cast<std::size_t>(above - inner.begin());
+  const bool is_last = log_sigma >= log_sigmas.back();
+  const std::size_t low =
+      is_last ? inner.size() - 1 : std::max<std::size_t>(count, 1) - 1;
+  const float at_low = log_sigmas[low];
+  const float at_high = log_sigmas[low + 1];
+  const float weight =
+      std::clamp((at_low - log_sigma) / (at_low - at_high), 0.0F, 1.0F);
+  return static_cast<double>(1.0F - weight) * static_cast<double>(low) +
          static_cast<double>(weight) * static_cast<double>(low + 1);
 }
-template double sigma_to_timestep(double, std::span<const float>);
-template double sigma_to_timestep(float, std::span<const float>);
 
 std::string to_text(double value) {
   if (std::isnan(value)) {

@@ -32,11 +32,11 @@ namespace troupe::samplers {
 [[nodiscard]] double interpolate(double x, std::span<const float> table);
 
 /// The (fractional) training step whose noise level is `sigma`, by linear
-/// interpolation of ascending log σ; outside values go to the nearest end. T is
-/// double, or float for the float32 intermediates of explicit sigmas.
-/// Source: diffusers `_sigma_to_t`, k-diffusion.
-template <typename T>
-[[nodiscard]] double sigma_to_timestep(T sigma,
+/// interpolation of ascending log σ in float32; outside values go to the
+/// nearest end. So a level of the table has its own step: in double the
+/// rounding of the table's logarithms would move it to the step before. Source:
+/// diffusers `_sigma_to_t` under NumPy 1, k-diffusion.
+[[nodiscard]] double sigma_to_timestep(double sigma,
                                        std::span<const float> log_sigmas);
 
 /// Karras et al. 2022, arXiv:2206.00364, eq. 5, with rho = 7.

@@ -72,7 +72,7 @@ void respace(const ScheduleOptions& o, double high, double low,
 void use_listed_sigmas(const ScheduleOptions& o, const std::vector<float>& logs,
                        Points& points) {
   for (const double value : o.sigmas) {
-    const auto sigma = static_cast<float>(value);
+    const double sigma = to_float32(value);
     const double t = sigma_to_timestep(sigma, logs);
     points.sigmas.push_back(sigma);
     points.timesteps.push_back(o.solver->is_multistep ? round_half_even(t) : t);

@@ -158,6 +158,61 @@ TEST(Schedule, EndsZeroTerminalSnrWithoutSignal) {
   EXPECT_EQ(schedule.level(0).sigma, 1.0);
 }
 
+// The values of diffusers 0.42.1.
+TEST(Schedule, GivesRespacedLevelsTheTimestepsThatBelongToThem) {
+  ScheduleOptions options = with(Solver::dpmpp, 6);
+  options.use_lu_lambdas = true;
+  options.rescale_betas_zero_snr = true;
+  expect_list(Schedule(options).timesteps(), {999, 958, 771, 368, 36, 0}, 0.0);
+  options.beta_schedule = BetaSchedule::scaled_linear;
+  options.beta_start = 0.00085;
+  options.beta_end = 0.012;
+  expect_list(Schedule(options).timesteps(), {999, 993, 943, 656, 81, 0}, 0.0);
+  options.beta_schedule = BetaSchedule::squaredcos_cap_v2;
+  expect_list(Schedule(options).timesteps(), {999, 996, 966, 589, 51, 0}, 0.0);
+  for (const Solver solver : {Solver::dpmpp, Solver::unipc}) {
+    options = with(solver, 5);
+    options.num_train_timesteps = 50;
+    options.sigma_spacing = SigmaSpacing::exponential;
+    expect_list(Schedule(options).timesteps(), {49, 17, 5, 1, 0}, 0.0);
+    options.sigma_spacing = SigmaSpacing::beta;
+    expect_list(Schedule(options).timesteps(), {49, 41, 26, 9, 0}, 0.0);
+    options.num_train_timesteps = 100;
+    expect_list(Schedule(options).timesteps(), {99, 87, 59, 22, 0}, 0.0);
+    options.sigma_spacing = SigmaSpacing::exponential;
+    expect_list(Schedule(options).timesteps(), {99, 36, 10, 2, 0}, 0.0);
+    options.num_train_timesteps = 1000;
+    options.rescale_betas_zero_snr = true;
+    expect_list(Schedule(options).timesteps(), {999, 929, 600, 73, 0}, 0.0);
+  }
+  options = with(Solver::euler, 5);
+  options.rescale_betas_zero_snr = true;
+  options.sigma_spacing = SigmaSpacing::karras;
+  expect_list(Schedule(options).timesteps(),
+              {999, 980.8065, 893.2112, 512.9346, 0}, 1e-3);
+}
+
+// A level of the table is its own training step, however the logarithm rounds.
+TEST(Schedule, BeginsRespacedStepsAtTheLastTrainingStep) {
+  for (const Solver solver : {Solver::dpmpp, Solver::unipc}) {
+    for (const SigmaSpacing spacing :
+         {SigmaSpacing::karras, SigmaSpacing::exponential,
+          SigmaSpacing::beta}) {
+      for (int train = 20; train <= 1000; train += 49) {
+        for (const bool zero_snr : {false, true}) {
+          ScheduleOptions options = with(solver, 4);
+          options.num_train_timesteps = train;
+          options.sigma_spacing = spacing;
+          options.rescale_betas_zero_snr = zero_snr;
+          const Schedule schedule(options);
+          EXPECT_EQ(schedule.timestep(0), train - 1) << zero_snr;
+          EXPECT_EQ(schedule.timestep(3), 0) << train << " " << zero_snr;
+        }
+      }
+    }
+  }
+}
+
 TEST(ResidualScale, IsThePosteriorDeviationOfVpModels) {
   const Schedule schedule(with(Solver::ddim, 20));
   for (int point = 1; point < 20; ++point) {
