@@ -20,17 +20,29 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxSamplingBytes = std::size_t{64} << 10U;
 
-/// What a pipeline's __call__ takes by default, as sampling.json would say it.
 struct PipelineDefaults {
   std::string_view class_name;
+  /// What its __call__ takes by default, as sampling.json would say it.
   std::string_view settings;
+  /// What its __init__ puts over the scheduler's file, for classes that have
+  /// the key.
+  std::string_view scheduler_keys = "{}";
 };
 /// Source: diffusers pipelines/*/pipeline_*.py.
 constexpr std::array<PipelineDefaults, 3> kPipelines = {{
     {"PixArtSigmaPipeline", R"({"steps": 20, "guidance": 4.5})"},
-    {"StableDiffusionPipeline", R"({"steps": 50, "guidance": 7.5})"},
+    {"StableDiffusionPipeline", R"({"steps": 50, "guidance": 7.5})",
+     R"({"steps_offset": 1, "clip_sample": false})"},
     {"StableDiffusionXLPipeline", R"({"steps": 50, "guidance": 5})"},
 }};
+
+/// Of an unknown class: one that says nothing.
+const PipelineDefaults& defaults_of(std::string_view class_name) {
+  static constexpr PipelineDefaults kNone{{}, "{}"};
+  const auto* const found =
+      std::ranges::find(kPipelines, class_name, &PipelineDefaults::class_name);
+  return found == kPipelines.end() ? kNone : *found;
+}
 
 constexpr std::string_view kKnownKeys =
     "sampler steps guidance eta order timestep_spacing sigma_spacing shift";
@@ -156,10 +168,11 @@ std::vector<Setting> read_file_of(const std::filesystem::path& path) {
 
 std::vector<Setting> pipeline_defaults(std::string_view class_name,
                                        const std::string& place) {
-  const auto found =
-      std::ranges::find(kPipelines, class_name, &PipelineDefaults::class_name);
-  return found == kPipelines.end() ? std::vector<Setting>()
-                                   : parse(found->settings, place);
+  return parse(defaults_of(class_name).settings, place);
+}
+
+std::string_view pipeline_scheduler_keys(std::string_view class_name) {
+  return defaults_of(class_name).scheduler_keys;
 }
 
 std::vector<Setting> read_sampling_defaults(

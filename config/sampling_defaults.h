@@ -31,4 +31,9 @@ inline constexpr std::string_view kSamplingDefaults = "sampling.json";
 [[nodiscard]] std::vector<Setting> pipeline_defaults(
     std::string_view class_name, const std::string& place);
 
+/// The keys that a pipeline of diffusers sets in its scheduler, whatever the
+/// scheduler's file says: a JSON object, empty for an unknown class.
+[[nodiscard]] std::string_view pipeline_scheduler_keys(
+    std::string_view class_name);
+
 }  // namespace troupe::config

@@ -5,6 +5,7 @@
 #include "config/enum_names.h"
 #include "config/model_prediction.h"
 #include "config/option_table.h"
+#include "config/sampling_defaults.h"
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
 
@@ -110,14 +111,16 @@ void check_name(const SamplerConfig& s, const SolverChoice& choice) {
 
 ScheduleOptions schedule_options(const SamplerConfig& sampler,
                                  std::string_view scheduler_config,
-                                 std::string_view place) {
+                                 std::string_view place,
+                                 std::string_view pipeline) {
   std::optional<SolverChoice> solver;
   if (!sampler.name.empty()) {
     solver = parse_solver(sampler.name);
   }
   ScheduleOptions options;
   if (!scheduler_config.empty()) {
-    options = parse_scheduler_config(scheduler_config, place, solver);
+    options = parse_scheduler_config(scheduler_config, place, solver,
+                                     pipeline_scheduler_keys(pipeline));
   } else if (solver) {
     apply(*solver, options);
   }

@@ -13,12 +13,13 @@ namespace troupe::config {
 
 /// The sampler a job runs: the checkpoint's scheduler_config.json (or DDIM's
 /// defaults without one), another solver over its noise schedule if one was
-/// named, then every option the user set.
+/// named, then every option the user set. `pipeline` is the class of the
+/// checkpoint's pipeline, which may set keys of the scheduler; empty: none.
 /// Errors: those of parse_solver, parse_scheduler_config, apply and
 /// check_prediction.
 [[nodiscard]] samplers::ScheduleOptions schedule_options(
     const SamplerConfig& sampler, std::string_view scheduler_config,
-    std::string_view place);
+    std::string_view place, std::string_view pipeline);
 
 /// Sets what the user set and leaves the rest alone (the base is a recipe's).
 /// Errors: Errc::invalid_argument naming the flag, for what the solver would

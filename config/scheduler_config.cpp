@@ -265,8 +265,9 @@ void check_scheduler_class(std::string_view class_name, std::string_view key,
 
 ScheduleOptions parse_scheduler_config(
     std::string_view text, std::string_view place,
-    const std::optional<SolverChoice>& solver) {
-  const json object = parse_object(text, place);
+    const std::optional<SolverChoice>& solver, std::string_view overrides) {
+  json object = parse_object(text, place);
+  object.update(json::parse(overrides));
   const SolverChoice choice = solver ? *solver : choice_of(object, place);
   ScheduleOptions options;
   take_defaults(choice.solver, options);

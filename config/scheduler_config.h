@@ -44,12 +44,14 @@ void check_scheduler_class(std::string_view class_name, std::string_view key,
 /// default of the class; keys of other classes are ignored, as diffusers does.
 /// `place` names the file in messages. `solver` is another solver over the same
 /// noise schedule, as diffusers' from_config: keys that its class does not have
-/// are dropped.
+/// are dropped. `overrides` is a JSON object whose keys have precedence over
+/// the file's: pipeline_scheduler_keys.
 /// Errors: Errc::corrupt_file (not JSON, wrong types, numbers out of bounds,
 ///         unknown values), Errc::unsupported (a class or value that Troupe has
 ///         not).
 [[nodiscard]] samplers::ScheduleOptions parse_scheduler_config(
     std::string_view text, std::string_view place,
-    const std::optional<SolverChoice>& solver = {});
+    const std::optional<SolverChoice>& solver = {},
+    std::string_view overrides = "{}");
 
 }  // namespace troupe::config

@@ -45,7 +45,8 @@ std::string describe_scheduler(const ModelSource& source) {
     return config::solver_label(config::schedule_options(
         {}, source.scheduler_config(),
         source.checkpoint() ? scheduler_path(*source.checkpoint())
-                            : source.name()));
+                            : source.name(),
+        source.pipeline_class()));
   } catch (const Error& error) {
     if (error.code() != Errc::unsupported) {
       throw;

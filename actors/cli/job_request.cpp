@@ -79,8 +79,9 @@ samplers::ScheduleOptions schedule_of(const ModelSource& source,
   }
   const std::string place =
       checkpoint ? scheduler_path(*checkpoint) : source.name();
-  const samplers::ScheduleOptions options = config::schedule_options(
-      config.sampler, source.scheduler_config(), place);
+  const samplers::ScheduleOptions options =
+      config::schedule_options(config.sampler, source.scheduler_config(), place,
+                               source.pipeline_class());
   note_model(config.sampler,
              config::model_prediction(source.scheduler_config(), place),
              options, notes);

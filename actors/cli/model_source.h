@@ -102,6 +102,10 @@ class ModelSource {
   [[nodiscard]] const models::PromptPipeline* pipeline() const noexcept {
     return pipeline_;
   }
+  /// Its class; empty: null.
+  [[nodiscard]] std::string_view pipeline_class() const noexcept {
+    return pipeline_ == nullptr ? std::string_view() : pipeline_->class_name;
+  }
   [[nodiscard]] bool takes_prompts() const {
     return denoiser().prompt_width() > 0;
   }

@@ -33,6 +33,7 @@ struct Scheduler {
   std::string model;
   std::string text;
   std::string place = "scheduler_config.json";
+  std::string pipeline;  ///< its class; empty: none
 };
 
 Scheduler scheduler_of(const config::Config& config,
@@ -45,6 +46,7 @@ Scheduler scheduler_of(const config::Config& config,
   scheduler.model = folder_name(config);
   scheduler.text = checkpoint.scheduler_config;
   scheduler.place = scheduler_path(checkpoint);
+  scheduler.pipeline = checkpoint.pipeline_class;
   check_scheduler(checkpoint, config.sampler);
   note_scheduler(checkpoint, notes);
   return scheduler;
@@ -67,8 +69,8 @@ std::vector<samplers::Schedule> schedules_of(const config::Config& config,
     sampler.name = name;
     samplers::ScheduleOptions options;
     try {
-      options =
-          config::schedule_options(sampler, scheduler.text, scheduler.place);
+      options = config::schedule_options(sampler, scheduler.text,
+                                         scheduler.place, scheduler.pipeline);
     } catch (const Error& error) {
       throw config::at_its_source(config, error);
     }

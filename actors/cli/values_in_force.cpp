@@ -15,6 +15,7 @@
 #include "config/print_config.h"
 #include "config/python_json.h"
 #include "config/recipe.h"
+#include "config/sampling_defaults.h"
 #include "config/schedule_options.h"
 #include "kernels/core/error.h"
 
@@ -31,8 +32,15 @@ using samplers::ScheduleOptions;
 struct Origin {
   std::string scheduler_config;  ///< its text; empty: none
   std::string path;              ///< of it, for messages
+  std::string pipeline;          ///< class of the model's; empty: none
   std::string recipe;            ///< image of --from; empty: none
 };
+
+samplers::ScheduleOptions options_of(const SamplerConfig& said,
+                                     const Origin& origin) {
+  return config::schedule_options(said, origin.scheduler_config, origin.path,
+                                  origin.pipeline);
+}
 
 /// As --sampler takes it, without the spacing, which has its own option.
 std::string solver_name(ScheduleOptions options) {
@@ -78,8 +86,7 @@ bool takes(const SamplerConfig& said, const ScheduleOptions& in_force) {
 bool makes(const SamplerConfig& said, const ScheduleOptions& in_force,
            const Origin& origin) {
   try {
-    const samplers::Schedule schedule(
-        config::schedule_options(said, origin.scheduler_config, origin.path));
+    const samplers::Schedule schedule(options_of(said, origin));
     return schedule.options() == in_force;
   } catch (const Error&) {
     return false;
@@ -91,13 +98,18 @@ std::string source_of(const SamplerField& field, const Origin& origin,
   if (!origin.recipe.empty()) {
     return "recipe of " + origin.recipe;
   }
-  const bool is_there =
-      file.is_object() &&
-      field.option != "eta" &&  // an argument, which no file sets
-      std::ranges::any_of(field.keys, [&file](const std::string& key) {
-        return file.contains(key) && !file[key].is_null();
-      });
-  return is_there ? origin.path : "default";
+  const auto says = [&field](const nlohmann::json& object) {
+    return object.is_object() &&
+           field.option != "eta" &&  // an argument, which no file sets
+           std::ranges::any_of(field.keys, [&object](const std::string& key) {
+             return object.contains(key) && !object[key].is_null();
+           });
+  };
+  return says(nlohmann::json::parse(
+             config::pipeline_scheduler_keys(origin.pipeline)))
+             ? origin.pipeline
+         : says(file) ? origin.path
+                      : "default";
 }
 
 /// Decides the options that the user left open, from the schedule. Options
@@ -190,6 +202,7 @@ Origin origin_of(const ModelSource& source) {
   return {source.scheduler_config(),
           checkpoint ? scheduler_path(*checkpoint)
                      : "bundled with " + source.name(),
+          std::string(source.pipeline_class()),
           {}};
 }
 
@@ -224,8 +237,7 @@ Decisions decide_schedule(const Config& config) {
   if (!config.model_dir.empty()) {
     origin = origin_of(ModelSource::open(config));
   }
-  const samplers::Schedule schedule(config::schedule_options(
-      config.sampler, origin.scheduler_config, origin.path));
+  const samplers::Schedule schedule(options_of(config.sampler, origin));
   Decisions decisions;
   decide_sampler(config, schedule, origin, decisions);
   return decisions;

@@ -35,7 +35,7 @@ ScheduleOptions options_of(const std::string& sampler, const std::string& text,
   SamplerConfig config;
   config.name = sampler;
   config.prediction_type = said;
-  return schedule_options(config, text, kPlace);
+  return schedule_options(config, text, kPlace, {});
 }
 
 /// Whether the sampler is let run over the model of this file.
@@ -117,7 +117,7 @@ TEST(ModelPrediction, TakesTheFlowPathAndItsShift) {
   shifted.name = "dpm++2m";
   shifted.shift = 5;
   EXPECT_EQ(schedule_options(shifted, file_of(PredictionType::flow_prediction),
-                             kPlace)
+                             kPlace, {})
                 .flow_shift,
             5.0);
 }
@@ -151,7 +151,7 @@ TEST(ModelPrediction, NotesWhatIsUnusual) {
     config.name = sampler;
     config.prediction_type = said;
     return prediction_notes(config, model_prediction(text, kPlace),
-                            schedule_options(config, text, kPlace));
+                            schedule_options(config, text, kPlace, {}));
   };
   const std::string epsilon = file_of(PredictionType::epsilon);
   EXPECT_TRUE(notes_of("euler", epsilon, {}).empty());

@@ -24,8 +24,9 @@ SamplerConfig named(const std::string& name) {
 }
 
 ScheduleOptions options_of(const SamplerConfig& sampler,
-                           const std::string& file = {}) {
-  return schedule_options(sampler, file, "scheduler_config.json");
+                           const std::string& file = {},
+                           const std::string& pipeline = {}) {
+  return schedule_options(sampler, file, "scheduler_config.json", pipeline);
 }
 
 Error error_of(const SamplerConfig& sampler) {
@@ -56,6 +57,40 @@ TEST(ScheduleOptions, EndDpmSolverAtSigmaMinUnlessToldOtherwise) {
     EXPECT_THROW((void)samplers::Schedule(options_of(sampler)), Error) << name;
   }
   EXPECT_TRUE(options_of(named("dpm++2m"), file).final_sigma_zero);
+}
+
+// Its __init__ does so for every class that has the key.
+TEST(ScheduleOptions, AreThoseThatStableDiffusionsPipelineSets) {
+  for (const char* solver :
+       {"DDIMScheduler", "DDPMScheduler", "PNDMScheduler",
+        "EulerDiscreteScheduler", "DPMSolverMultistepScheduler"}) {
+    for (const char* keys :
+         {"", R"(, "steps_offset": 0, "clip_sample": true)"}) {
+      const std::string file =
+          std::string(R"({"_class_name": ")") + solver + '"' + keys + "}";
+      const ScheduleOptions set =
+          options_of({}, file, "StableDiffusionPipeline");
+      EXPECT_EQ(set.steps_offset, 1) << file;
+      EXPECT_FALSE(*set.clip_sample) << file;
+      for (const char* other :
+           {"", "StableDiffusionXLPipeline", "PixArtSigmaPipeline"}) {
+        const ScheduleOptions kept = options_of({}, file, other);
+        EXPECT_EQ(kept.steps_offset, 0) << file << other;
+        EXPECT_EQ(*kept.clip_sample, kept.solver->has_key("clip_sample"))
+            << file << other;
+      }
+    }
+  }
+}
+
+TEST(ScheduleOptions, OfUsersArePutOverThePipelines) {
+  SamplerConfig sampler = named("ddim");
+  const char* file = R"({"_class_name": "PNDMScheduler"})";
+  EXPECT_FALSE(
+      *options_of(sampler, file, "StableDiffusionPipeline").clip_sample);
+  sampler.clip_sample = true;
+  EXPECT_TRUE(
+      *options_of(sampler, file, "StableDiffusionPipeline").clip_sample);
 }
 
 TEST(ScheduleOptions, TakeTheFinalSigmaFromItsFlag) {
