@@ -281,7 +281,8 @@ Keys read_keys(const fs::path& path, Role role) {
   if (!has_keys || rest.empty() || rest.back() != '\n') {
     fail_corrupt(path, "the key file was changed or cut short");
   }
-  if (rest != check_of(checked.substr(0, checked.size() - 1)) + "\n") {
+  rest.remove_suffix(rest.ends_with("\r\n") ? 2 : 1);  // as editors end lines
+  if (rest != check_of(checked.substr(0, checked.size() - 1))) {
     fail_corrupt(path, "the key file was changed: its check does not fit");
   }
   if (is_company) {

@@ -185,6 +185,17 @@ TEST_F(KeysTest, AFileThatOthersMayUseIsRefused) {
   }
 }
 
+TEST_F(KeysTest, AFileMayEndItsLineAsWindowsDoes) {
+  write_both();
+  for (const char* name : {"company.key", "node.key"}) {
+    std::string text = text_of(name);
+    text.insert(text.size() - 1, "\r");
+    EXPECT_FALSE(error_of(text)) << name;
+    text.insert(text.size() - 1, "\r");
+    EXPECT_TRUE(error_of(text)) << name;
+  }
+}
+
 TEST_F(KeysTest, WhatIsNoKeyFileIsNamed) {
   EXPECT_EQ(error_of_file("nowhere")->code(), Errc::not_found);
   EXPECT_EQ(error_of_file("")->code(), Errc::io) << "a folder";
