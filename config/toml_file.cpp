@@ -3,7 +3,8 @@
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
-#include <sstream>
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "config/option_table.h"
@@ -85,11 +86,58 @@ void check_file(const std::string& path) {
           kHint);
 }
 
+/// Behind the string that begins at `at`, of one line or of several.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string several(3, quote);
+  const bool is_long = text.substr(at).starts_with(several);
+  at += is_long ? several.size() : 1;
+  while (at < text.size()) {
+    if (is_long ? text.substr(at).starts_with(several)
+                : text[at] == quote || text[at] == '\n') {
+      return at + (is_long ? several.size() : 1);
+    }
+    at += text[at] == '\\' && quote == '"' ? 2 : 1;
+  }
+  return text.size();
+}
+
+/// Refuses keys with many dots. Each dot is a table in a table, and the parser
+/// calls itself for each: its stack would not suffice. Lists and tables in
+/// braces have a limit of its own.
+void check_dots(std::string_view text, const std::string& path) {
+  constexpr int kMost = 8;
+  int dots = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    if (c == '.' && ++dots > kMost) {
+      const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
+      throw Error(Errc::invalid_argument, path + ":" + std::to_string(line),
+                  "a key with more than " + std::to_string(kMost) + " dots",
+                  "options are flat, without tables");
+    }
+    const bool goes_on = c == '.' || c == '_' || c == '-' || c == ' ' ||
+                         c == '\t' ||
+                         std::isalnum(static_cast<unsigned char>(c)) != 0;
+    dots = goes_on ? dots : 0;
+    ++at;
+  }
+}
+
 }  // namespace
 
 std::vector<Setting> read_toml(const std::string& path) {
   check_file(path);
   const std::string content = read_file(path, kMaxBytes);
+  check_dots(content, path);
   toml::table table;
   try {
     table = toml::parse(content, path);

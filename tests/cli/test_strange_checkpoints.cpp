@@ -138,6 +138,49 @@ TEST(SchedulerFile, ThatIsEmptyIsCorrupt) {
   }
 }
 
+/// Every JSON file of a pipeline, and the header of its weights.
+TEST(Checkpoint, WithManyLevelsInAFileIsCorrupt) {
+  // sampling.json has 64 KiB at most.
+  constexpr int kLevels = 10'000;
+  const std::string deep =
+      "\"_z\": " + std::string(kLevels, '[') + std::string(kLevels, ']') + ", ";
+  std::string tables = "\"_z\": ";
+  for (int i = 0; i < kLevels; ++i) {
+    tables += "{\"a\":";
+  }
+  tables += "1" + std::string(kLevels, '}') + ", ";
+  const TempFolder folder;
+  std::filesystem::copy(TROUPE_GOLDEN "/pipeline_sd15", folder.path("m"),
+                        std::filesystem::copy_options::recursive);
+  const auto expect_corrupt = [&](const std::string& file) {
+    const Outcome outcome = run({"sample", "-m", folder.path("m"), "--prompt",
+                                 "a fox", "--dry-run", "--progress", "none"});
+    EXPECT_EQ(outcome.exit_code, 6) << file << outcome.err;
+    EXPECT_NE(outcome.err.find(file), std::string::npos) << outcome.err;
+  };
+  (void)folder.write("m/sampling.json", "{\"steps\": 3}");
+  for (const char* name :
+       {"model_index.json", "sampling.json", "scheduler/scheduler_config.json",
+        "unet/config.json", "vae/config.json", "text_encoder/config.json",
+        "tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json"}) {
+    const std::string file = name;
+    const std::string good = folder.read("m/" + file);
+    for (const std::string& key : {deep, tables}) {
+      std::string bad = good;
+      (void)folder.write("m/" + file, bad.insert(bad.find('{') + 1, key));
+      expect_corrupt(file);
+    }
+    (void)folder.write("m/" + file, good);
+  }
+  const std::string weights = "unet/diffusion_pytorch_model.safetensors";
+  const std::string header = "{" + deep + "\"b\": {}}";
+  const std::uint64_t size = header.size();
+  std::string bytes(sizeof size, 0);
+  std::memcpy(bytes.data(), &size, sizeof size);
+  (void)folder.write("m/" + weights, bytes + header);
+  expect_corrupt(weights);
+}
+
 TEST(SchedulerFile, WithAKeyTwiceIsCorrupt) {
   const Pipeline pipeline;
   pipeline.replace(kScheduler,

@@ -392,5 +392,62 @@ TEST(LoadConfig, SaysWhatStandsInTheConfigurationFilesPlace) {
   }
 }
 
+/// `count` of them, between dots.
+std::string dotted(const std::string& word, int count) {
+  std::string text = word;
+  for (int i = 1; i < count; ++i) {
+    text += "." + word;
+  }
+  return text;
+}
+
+// The parser calls itself for each part of a key.
+TEST(ConfigFile, WithAKeyOfManyDotsIsRefusedAtItsLine) {
+  constexpr int kParts = 100'000;
+  const std::string deep = dotted("a", kParts);
+  for (const std::string& line :
+       {deep + " = 1", "[" + deep + "]", "[[" + deep + "]]",
+        dotted("\"a\"", kParts) + " = 1", dotted("'a' ", kParts) + "= 1",
+        "seed = { " + deep + " = 1 }", "steps = [ { " + deep + " = 1 } ]",
+        dotted("a", 20) + " = 1"}) {
+    const TempFile file("# a.b.c.d.e.f.g.h.i.j.k\nsteps = 3\n" + line + "\n");
+    const Error error = error_of({.file = file.path()});
+    EXPECT_EQ(error.code(), Errc::invalid_argument) << line.substr(0, 20);
+    EXPECT_EQ(error.place(), file.path() + ":3") << line.substr(0, 20);
+    EXPECT_NE(error.message().find("dots"), std::string::npos);
+  }
+}
+
+TEST(ConfigFile, MayHaveDotsInItsTexts) {
+  const std::string dots = dotted("a", 100);
+  const TempFile file("prompt = \"" + dots + " \\\" " + dots + "\" # " + dots +
+                      "\nout = '" + dots + "'\nprompt-2 = \"\"\"" + dots +
+                      "\n\"" + dots + "\"\"\"\"\nsave = ['1.5.6', \"" + dots +
+                      "\"]\nsigmas = [1.5, 1.4, 1.3, 1.2, 1.1, 1.0, 0.9, 0.8, "
+                      "0.7, 0.6, 0.5]\n");
+  const Config config = load_config(Verb::sample, {.file = file.path()});
+  EXPECT_EQ(config.out, dots);
+  EXPECT_EQ(config.prompts, (std::vector{dots + " \" " + dots}));
+  EXPECT_EQ(config.prompt_2, dots + "\n\"" + dots + "\"");
+  EXPECT_EQ(config.save, (std::vector<std::string>{"1.5.6", dots}));
+  EXPECT_EQ(config.sampler.sigmas.size(), 11U);
+}
+
+TEST(ConfigFile, WithManyLevelsIsCorrupt) {
+  constexpr int kLevels = 100'000;
+  const std::string lists =
+      "sigmas = " + std::string(kLevels, '[') + std::string(kLevels, ']');
+  std::string tables = "seed = ";
+  for (int i = 0; i < kLevels; ++i) {
+    tables += "{a=";
+  }
+  for (const std::string& line : {lists, tables}) {
+    const TempFile file("steps = 3\n" + line + "\n");
+    const Error error = error_of({.file = file.path()});
+    EXPECT_EQ(error.code(), Errc::corrupt_file);
+    EXPECT_EQ(error.place(), file.path() + ":2");
+  }
+}
+
 }  // namespace
 }  // namespace troupe::config
