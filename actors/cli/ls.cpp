@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -127,8 +126,7 @@ void show(const Invocation& invocation, const JobStatus& status) {
   if (invocation.config.json) {
     say(stdout, dump(json_of(invocation.summary, status)));
   } else {
-    const bool redraws =
-        invocation.config.follow && ::isatty(STDOUT_FILENO) != 0;
+    const bool redraws = invocation.config.follow && can_redraw(stdout);
     const std::string text = (redraws ? "\x1b[H\x1b[J" : "") + table_of(status);
     (void)std::fwrite(text.data(), 1, text.size(), stdout);
   }

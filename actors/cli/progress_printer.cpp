@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace troupe::actors {
@@ -20,7 +22,7 @@ ProgressKind resolve(ProgressKind kind, std::FILE* out) {
   if (kind != ProgressKind::automatic) {
     return kind;
   }
-  return ::isatty(::fileno(out)) != 0 ? ProgressKind::bar : ProgressKind::plain;
+  return can_redraw(out) ? ProgressKind::bar : ProgressKind::plain;
 }
 
 int columns_of(std::FILE* out) {
@@ -40,6 +42,12 @@ double seconds_between(TimePoint from, TimePoint to) {
 }
 
 }  // namespace
+
+bool can_redraw(std::FILE* out) {
+  const char* const kind = std::getenv("TERM");
+  return ::isatty(::fileno(out)) != 0 &&
+         (kind == nullptr || std::string_view(kind) != "dumb");
+}
 
 ProgressView view_of(const JobProgress& progress, double elapsed) {
   ProgressView view{.images_done = progress.samples_done,

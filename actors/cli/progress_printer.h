@@ -20,6 +20,10 @@ struct ProgressView {
   bool waits_for_workers = false;
 };
 
+/// Whether what stands there can be drawn over: a terminal that knows escape
+/// sequences.
+[[nodiscard]] bool can_redraw(std::FILE* out);
+
 /// At the mean speed since the job began.
 [[nodiscard]] ProgressView view_of(const JobProgress& progress,
                                    double elapsed_seconds);

@@ -12,6 +12,7 @@
 #include "actors/cli/command_line.h"
 #include "actors/cli/help_text.h"
 #include "actors/cli/isa_in_force.h"
+#include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
 #include "config/enum_names.h"
@@ -54,7 +55,7 @@ SignalWatch::LastWords last_words(const RunSummary& summary, bool json) {
                           : "stopped by a signal");
     // Over the bar, if there is one.
     const std::string line =
-        (::isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "") + one_line(error);
+        (can_redraw(stderr) ? "\r\x1b[K" : "") + one_line(error);
     write_patiently(STDERR_FILENO, line + "\n", kPatienceMs);
     if (json) {
       write_patiently(STDOUT_FILENO, failure_json(summary, error) + "\n",

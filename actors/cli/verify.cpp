@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -67,7 +66,7 @@ void print_new_notes(const JobRequest& request,
 /// asked for.
 config::ProgressKind bar_kind(const config::Config& config) {
   const config::ProgressKind kind = progress_kind(config);
-  return kind == config::ProgressKind::automatic && ::isatty(STDERR_FILENO) == 0
+  return kind == config::ProgressKind::automatic && !can_redraw(stderr)
              ? config::ProgressKind::none
              : kind;
 }

@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -191,6 +193,46 @@ TEST(ProgressPrinter, SaysAtOnceThatNoWorkerIsThere) {
     EXPECT_EQ(result.find(" left", first), std::string::npos) << result;
     EXPECT_EQ(result.find(says, first + 1), std::string::npos) << result;
   }
+}
+
+/// What --progress auto writes to a terminal of this kind; null: TERM is unset.
+std::string printed_on(const char* kind) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
+    return {};
+  }
+  std::FILE* out = std::fopen(::ptsname(terminal), "w");
+  (void)(kind == nullptr ? ::unsetenv("TERM") : ::setenv("TERM", kind, 1));
+  {
+    ManualClock clock;
+    ProgressPrinter printer(config::ProgressKind::automatic, out, clock.now());
+    clock.advance(seconds(60));
+    printer.update({.samples_total = 2, .calls_done = 1, .calls_total = 2},
+                   clock.now());
+  }
+  char text[500];
+  const ssize_t count = ::read(terminal, text, sizeof text);
+  std::fclose(out);
+  ::close(terminal);
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+}
+
+TEST(ProgressPrinter, WritesPlainLinesWhereATerminalKnowsNoEscapes) {
+  const char* const before = std::getenv("TERM");
+  const std::string kept = before == nullptr ? "" : before;
+  const std::string bar = printed_on("xterm");
+  const std::string unknown = printed_on(nullptr);
+  const std::string plain = printed_on("dumb");
+  (void)(before == nullptr ? ::unsetenv("TERM")
+                           : ::setenv("TERM", kept.c_str(), 1));
+  if (bar.empty()) {
+    GTEST_SKIP() << "this system gives no terminal";
+  }
+  EXPECT_NE(bar.find("\x1b[K"), std::string::npos) << bar;
+  EXPECT_NE(unknown.find("\x1b[K"), std::string::npos) << unknown;
+  EXPECT_EQ(plain.find('\x1b'), std::string::npos) << plain;
+  EXPECT_NE(plain.find("50 %"), std::string::npos) << plain;
+  EXPECT_EQ(lines(plain), 1) << plain;
 }
 
 TEST(ProgressPrinter, PrintsNothingWhenToldSo) {
