@@ -21,11 +21,14 @@ void add_if_any(ordered_json& to, const char* key, const std::string& text) {
 }
 
 ordered_json image_json(const ImageSummary& image) {
-  ordered_json out = {
-      {"index", image.index},    {"seed", image.seed},
-      {"class", image.class_id}, {"class_name", image.class_name},
-      {"path", image.path},      {"latents_xxh3", image.latents_xxh3},
-      {"status", image.status}};
+  ordered_json out = {{"index", image.index},
+                      {"seed", image.seed},
+                      {"seed_text", std::to_string(image.seed)},
+                      {"class", image.class_id},
+                      {"class_name", image.class_name},
+                      {"path", image.path},
+                      {"latents_xxh3", image.latents_xxh3},
+                      {"status", image.status}};
   add_if_any(out, "prompt", image.prompt);
   add_if_any(out, "message", image.message);
   add_if_any(out, "execution_class", image.execution_class);

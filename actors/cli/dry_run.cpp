@@ -270,6 +270,7 @@ int print_job(Invocation& invocation, const JobRequest& request,
   document["job"] = to_hex(hash_of(job));
   JsonFields fields(document);
   visit_fields(fields, job);
+  document["seed_text"] = std::to_string(job.seed);
   fmt::print("{}\n", document.dump(is_json ? -1 : 2, ' ', false,
                                    nlohmann::json::error_handler_t::replace));
   return 0;

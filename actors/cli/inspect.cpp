@@ -86,7 +86,8 @@ Json describe_image(const std::string& path) {
           {"pixels_xxh3", to_hex(xxh3_64(std::as_bytes(std::span(image.rgb))))},
           {"stand_in_tokenizer",
            recipe && recipe->prompt && !recipe->random_weights.empty()},
-          {"recipe", recipe ? Json::parse(config::to_json(*recipe)) : Json()}};
+          {"recipe", recipe ? Json::parse(config::to_json(*recipe)) : Json()},
+          {"seed_text", recipe ? Json(std::to_string(recipe->seed)) : Json()}};
 }
 
 Json describe(const std::string& path) {

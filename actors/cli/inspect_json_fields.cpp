@@ -95,6 +95,8 @@ constexpr JsonField kInspect[] = {
     {"items[].stand_in_tokenizer", "boolean",
      "image: a bundled tokenizer, made for tests, read its prompt"},
     {"items[].recipe", "object or null", "image: see recipe below"},
+    {"items[].seed_text", "string or null",
+     "image: its recipe's seed, for readers of doubles (jq)"},
 };
 
 }  // namespace

@@ -95,6 +95,7 @@ constexpr JsonField kSample[] = {
     {"images", "array of objects", "one per image, by index"},
     {"images[].index", "integer", "global index of the sample"},
     {"images[].seed", "integer", "seed that draws it"},
+    {"images[].seed_text", "string", "the same, for readers of doubles (jq)"},
     {"images[].class", "integer", "class id; 0 where there are prompts"},
     {"images[].class_name", "string", "its name; empty if it has none"},
     {"images[].prompt", "string", "what it shows; absent where it has a class"},

@@ -80,6 +80,7 @@ constexpr JsonField kJob[] = {
     {"unconditional", "string", "hash; absent: one branch"},
     {"noise", "string", "philox or torch"},
     {"seed", "integer", "seed of the run"},
+    {"seed_text", "string", "the same, for readers of doubles (jq)"},
     {"draws_latents", "boolean", "torch draws them even if others are given"},
     {"init_latents", "array of strings", "hashes of given latents"},
     {"execution_classes", "array of objects",

@@ -35,6 +35,22 @@ TEST(Sample, WritesAnImageThatCarriesItsRecipe) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a.png"});
 }
 
+// jq 1.6 reads numbers as doubles.
+TEST(Sample, SaysASeedAsATextToo) {
+  const TempFolder folder;
+  const char* const seed = "18446744073709551615";
+  const std::string image = folder.path("a.png");
+  const Outcome outcome =
+      run(tiny_sample({"-o", image, "--json", "--seed", seed}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["images"][0]["seed_text"], seed);
+  EXPECT_EQ(run({"inspect", image, "--json"}).json()["items"][0]["seed_text"],
+            seed);
+  EXPECT_EQ(run(tiny_sample({"--print-job", "--json", "--seed", seed}))
+                .json()["seed_text"],
+            seed);
+}
+
 TEST(Sample, HashesTheLatentsItSaves) {
   const TempFolder folder;
   const Outcome outcome = run(tiny_sample(
