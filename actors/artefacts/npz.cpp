@@ -20,7 +20,8 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 constexpr const char* kNoSuchType =
-    "an element type other than float32, float64, int64, uint8";
+    "an element type that is neither a whole number nor float16, float32 or "
+    "float64, in little-endian order";
 constexpr const char* kAsFloat = "save array.astype('float32')";
 
 void put(Bytes& out, std::string_view text) {
@@ -46,29 +47,54 @@ std::uint64_t get_little(std::span<const std::byte> bytes, std::size_t at,
   return value;
 }
 
-/// NumPy's names of the element types that both sides have.
-constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
-    {{"<f4", DType::f32}, {"<i8", DType::i64}, {"|u1", DType::u8}}};
+/// Elements of a file become those of a tensor.
+template <typename From, typename To>
+void convert(std::span<const std::byte> data, Tensor& out) {
+  std::size_t at = 0;
+  for (To& element : out.span<To>()) {
+    From value{};
+    std::memcpy(&value, data.data() + at, sizeof value);
+    if constexpr (requires { value.to_float(); }) {
+      element = value.to_float();
+    } else {
+      element = static_cast<To>(value);
+    }
+    at += sizeof value;
+  }
+}
+template <typename From>
+constexpr auto to_i64 = convert<From, std::int64_t>;
+
+/// A type of NumPy's, and the type of tensors that holds its numbers.
+struct ElementType {
+  std::string_view descr;
+  DType dtype;
+  /// Null: the bytes are the same, and tensors are written as this type.
+  void (*read)(std::span<const std::byte>, Tensor&) = nullptr;
+};
+constexpr auto kTypes = std::to_array<ElementType>({
+    {"<f4", DType::f32},
+    {"<i8", DType::i64},
+    {"|u1", DType::u8},
+    {"<f2", DType::f32, convert<float16, float>},
+    {"<f8", DType::f32, convert<double, float>},
+    {"|b1", DType::u8},
+    {"|i1", DType::i64, to_i64<std::int8_t>},
+    {"<i2", DType::i64, to_i64<std::int16_t>},
+    {"<u2", DType::i64, to_i64<std::uint16_t>},
+    {"<i4", DType::i64, to_i64<std::int32_t>},
+    {"<u4", DType::i64, to_i64<std::uint32_t>},
+    {"<u8", DType::i64, to_i64<std::uint64_t>},
+});
 
 std::string_view descr_of(DType dtype) {
-  for (const auto& [descr, ours] : kTypes) {
-    if (ours == dtype) {
-      return descr;
-    }
-  }
-  throw Error(
-      Errc::unsupported, "npy",
-      "NumPy has no such element type: " + std::string(to_string(dtype)));
-}
-
-/// Nothing for a type that a tensor cannot have.
-std::optional<DType> dtype_of(std::string_view descr) {
-  for (const auto& [numpys, dtype] : kTypes) {
-    if (numpys == descr) {
-      return dtype;
-    }
-  }
-  return std::nullopt;
+  const auto* const found =
+      std::ranges::find_if(kTypes, [dtype](const ElementType& type) {
+        return type.dtype == dtype && type.read == nullptr;
+      });
+  require(found != kTypes.end(), Errc::unsupported, "npy",
+          "NumPy has no such element type: " + std::string(to_string(dtype)));
+  return found->descr;
 }
 
 /// What a local header and its directory entry share, from "version needed"
@@ -268,8 +294,6 @@ NpyView view_npy(const std::string& place, std::span<const std::byte> bytes) {
   check(descr && order && shape_at, "the .npy header lacks a key");
   const auto shape = parse_shape(*shape_at);
   check(shape.has_value(), "the .npy header has no readable shape");
-  require(order->starts_with("False"), Errc::unsupported, place,
-          "a Fortran-ordered array", "save np.ascontiguousarray(array)");
   const std::span<const std::byte> data = bytes.subspan(start + length);
   const std::string name = element_type(*descr);
   const std::size_t size = element_bytes(name);
@@ -278,25 +302,55 @@ NpyView view_npy(const std::string& place, std::span<const std::byte> bytes) {
       data.size() % size == 0 &&
           data.size() / size == static_cast<std::size_t>(shape->num_elements()),
       "the .npy data does not have the size its header says");
-  return {name, *shape, data};
+  return {name, *shape, data, order->starts_with("True")};
+}
+
+std::vector<std::byte> row_major(const NpyView& array) {
+  std::vector<std::byte> bytes(array.data.begin(), array.data.end());
+  if (!array.is_fortran || bytes.empty()) {
+    return bytes;
+  }
+  const std::size_t size = element_bytes(array.descr);
+  const auto extents = array.shape.extents();
+  const auto count = static_cast<std::size_t>(array.shape.num_elements());
+  for (std::size_t i = 0; i < count; ++i) {
+    // The last axis is the fastest here, and the slowest in the file.
+    std::size_t rest = i;
+    std::size_t stride = count;
+    std::size_t from = 0;
+    for (std::size_t axis = extents.size(); axis-- > 0;) {
+      const auto extent = static_cast<std::size_t>(extents[axis]);
+      stride /= extent;
+      from += rest % extent * stride;
+      rest /= extent;
+    }
+    std::memcpy(bytes.data() + i * size, array.data.data() + from * size, size);
+  }
+  return bytes;
+}
+
+Tensor tensor_of(const std::string& place, const NpyView& array) {
+  const auto* const type =
+      std::ranges::find(kTypes, array.descr, &ElementType::descr);
+  require(type != kTypes.end(), Errc::unsupported, place, kNoSuchType,
+          kAsFloat);
+  Tensor tensor(array.shape, type->dtype);
+  std::vector<std::byte> sorted;
+  if (array.is_fortran) {
+    sorted = row_major(array);
+  }
+  const std::span<const std::byte> data =
+      array.is_fortran ? std::span<const std::byte>(sorted) : array.data;
+  if (type->read == nullptr) {
+    std::ranges::copy(data, tensor.bytes().begin());
+  } else {
+    type->read(data, tensor);
+  }
+  return tensor;
 }
 
 Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
-  const auto [descr, shape, data] = view_npy(place, bytes);
-  const bool is_double = descr == "<f8";
-  const std::optional<DType> dtype = is_double ? DType::f32 : dtype_of(descr);
-  require(dtype.has_value(), Errc::unsupported, place, kNoSuchType, kAsFloat);
-  Tensor tensor(shape, *dtype);
-  if (!is_double) {
-    std::ranges::copy(data, tensor.bytes().begin());
-    return tensor;
-  }
-  std::size_t at = 0;
-  for (float& out : tensor.span<float>()) {
-    out = static_cast<float>(std::bit_cast<double>(get_little(data, at, 8)));
-    at += 8;
-  }
-  return tensor;
+  return tensor_of(place, view_npy(place, bytes));
 }
 
 std::vector<NpzMember> view_npz(const std::string& place,

@@ -48,14 +48,22 @@ struct NpyView {
   std::string descr;  ///< NumPy's name of the element type: "<f4"
   Shape shape;
   std::span<const std::byte> data;  ///< of the file it was made from
+  bool is_fortran = false;          ///< the first axis is the fastest
 };
 
-/// Checks the header and that the elements are all there, in C order.
+/// Checks the header and that the elements are all there.
 /// Errors: Errc::corrupt_file, Errc::unsupported.
 [[nodiscard]] NpyView view_npy(const std::string& place,
                                std::span<const std::byte> bytes);
 
-/// Reads a .npy of dtype f32, f64 (rounded), i64 or u8 in C order.
+/// The elements with the last axis as the fastest, as tensors have them.
+[[nodiscard]] std::vector<std::byte> row_major(const NpyView& array);
+
+/// Floating-point numbers become f32, bytes u8, other whole numbers i64.
+/// Errors: Errc::unsupported for another type.
+[[nodiscard]] Tensor tensor_of(const std::string& place, const NpyView& array);
+
+/// As tensor_of, of a whole file.
 /// Errors: Errc::corrupt_file, Errc::unsupported.
 [[nodiscard]] Tensor decode_npy(const std::string& place,
                                 std::span<const std::byte> bytes);

@@ -1,8 +1,8 @@
 #include "actors/cli/tensor_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "actors/artefacts/npz.h"
@@ -10,6 +10,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 #include "models/safetensors.h"
+#include "models/stored_values.h"
 
 namespace troupe::actors {
 namespace {
@@ -46,15 +47,43 @@ struct TensorFile {
   std::vector<NpzMember> arrays;  ///< in the content
 };
 
-/// NumPy's names of what safetensors has too; others keep their own.
-std::string safetensors_name(const std::string& descr) {
-  static const std::map<std::string, std::string> kNames = {
-      {"|b1", "BOOL"}, {"|u1", "U8"},  {"|i1", "I8"},  {"<i2", "I16"},
-      {"<u2", "U16"},  {"<f2", "F16"}, {"<i4", "I32"}, {"<u4", "U32"},
-      {"<f4", "F32"},  {"<c8", "C64"}, {"<f8", "F64"}, {"<i8", "I64"},
-      {"<u8", "U64"}};
-  const auto found = kNames.find(descr);
-  return found == kNames.end() ? descr : found->second;
+/// What NumPy and safetensors call the same type.
+struct TypeNames {
+  std::string_view numpy;
+  std::string_view safetensors;
+};
+constexpr auto kTypeNames = std::to_array<TypeNames>({{"|b1", "BOOL"},
+                                                      {"|u1", "U8"},
+                                                      {"|i1", "I8"},
+                                                      {"<i2", "I16"},
+                                                      {"<u2", "U16"},
+                                                      {"<f2", "F16"},
+                                                      {"<i4", "I32"},
+                                                      {"<u4", "U32"},
+                                                      {"<f4", "F32"},
+                                                      {"<c8", "C64"},
+                                                      {"<f8", "F64"},
+                                                      {"<i8", "I64"},
+                                                      {"<u8", "U64"}});
+
+/// The name in another format; one that only this format has stays.
+std::string translated(std::string_view name, std::string_view TypeNames::*from,
+                       std::string_view TypeNames::*to) {
+  const auto* const found = std::ranges::find(kTypeNames, name, from);
+  return std::string(found == kTypeNames.end() ? name : (*found).*to);
+}
+
+/// Of whole numbers and halves, tensors of the job have i64 and f32.
+Tensor read_entry(const models::SafetensorsFile& file,
+                  const models::SafetensorsEntry& entry) {
+  if (models::is_float(entry.dtype)) {
+    return file.read(entry, DType::f32);
+  }
+  const std::vector<std::byte> bytes = file.stored_bytes(entry);
+  return tensor_of(file.path().string() + ": tensor " + in_quotes(entry.name),
+                   {translated(to_string(entry.dtype), &TypeNames::safetensors,
+                               &TypeNames::numpy),
+                    entry.shape, bytes});
 }
 
 [[noreturn]] void fail_non_finite(const std::filesystem::path& path,
@@ -115,13 +144,14 @@ std::vector<StoredTensor> read_stored(const std::filesystem::path& path,
   for (const NpzMember& array : file.arrays) {
     const NpyView view = view_npy(array.place, array.file);
     StoredTensor& tensor = tensors.emplace_back();
-    tensor = {array.name,
-              safetensors_name(view.descr),
-              view.shape,
-              view.data.size(),
-              {}};
+    tensor = {
+        array.name,
+        translated(view.descr, &TypeNames::numpy, &TypeNames::safetensors),
+        view.shape,
+        view.data.size(),
+        {}};
     if (with_bytes) {
-      tensor.bytes.assign(view.data.begin(), view.data.end());
+      tensor.bytes = row_major(view);
     }
   }
   std::ranges::sort(tensors, {}, &StoredTensor::name);
@@ -141,7 +171,7 @@ std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
        file.safetensors->header().entries) {
     try {
       tensors.push_back(
-          {std::string(entry.name), file.safetensors->read(entry)});
+          {std::string(entry.name), read_entry(*file.safetensors, entry)});
     } catch (const Error& error) {
       if (error.code() == Errc::non_finite) {  // it speaks of weights
         fail_non_finite(path, std::string(entry.name));

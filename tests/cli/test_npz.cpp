@@ -110,6 +110,73 @@ TEST(Npy, ReadsDoublesRounded) {
   EXPECT_EQ(std::memcmp(view.data.data(), values, sizeof values), 0);
 }
 
+/// A .npy of that type, order and shape around the bytes of `values`.
+template <typename T>
+std::string npy_of(const std::string& descr, const std::string& order,
+                   const std::string& shape, const std::vector<T>& values) {
+  const std::string header = "{'descr': '" + descr +
+                             "', 'fortran_order': " + order +
+                             ", 'shape': " + shape + ", }\n";
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size());
+  file += '\0';
+  file += header;
+  file.append(reinterpret_cast<const char*>(values.data()),
+              values.size() * sizeof(T));
+  return file;
+}
+
+template <typename T>
+void expect_whole(const std::string& descr) {
+  const std::string file = npy_of<T>(descr, "False", "(3,)", {1, 0, 7});
+  const Tensor tensor = decode_npy("x", std::as_bytes(std::span(file)));
+  ASSERT_EQ(tensor.dtype(), DType::i64) << descr;
+  EXPECT_EQ(tensor.data<std::int64_t>()[0], 1) << descr;
+  EXPECT_EQ(tensor.data<std::int64_t>()[2], 7) << descr;
+}
+
+TEST(Npy, ReadsEveryPlainNumber) {
+  expect_whole<std::int8_t>("|i1");
+  expect_whole<std::int16_t>("<i2");
+  expect_whole<std::uint16_t>("<u2");
+  expect_whole<std::int32_t>("<i4");
+  expect_whole<std::uint32_t>("<u4");
+  expect_whole<std::uint64_t>("<u8");
+  // 1, -2 and the smallest half.
+  const std::string halves =
+      npy_of<std::uint16_t>("<f2", "False", "(3,)", {0x3C00, 0xC000, 0x0001});
+  const Tensor tensor = decode_npy("x", std::as_bytes(std::span(halves)));
+  ASSERT_EQ(tensor.dtype(), DType::f32);
+  EXPECT_EQ(tensor.data<float>()[0], 1.0F);
+  EXPECT_EQ(tensor.data<float>()[1], -2.0F);
+  EXPECT_EQ(tensor.data<float>()[2], 0x1p-24F);
+  for (const char* descr : {">f4", "<c8", "<f16", "<U1", "|S4"}) {
+    const std::string other = npy_of<float>(descr, "False", "(0,)", {});
+    EXPECT_THROW((void)decode_npy("x", std::as_bytes(std::span(other))), Error)
+        << descr;
+  }
+}
+
+// np.save writes a transposed array so.
+TEST(Npy, ReadsArraysWhoseFirstAxisIsTheFastest) {
+  // [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]
+  const std::string file = npy_of<float>(
+      "<f4", "True", "(2, 2, 3)", {0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11});
+  const Tensor tensor = decode_npy("x", std::as_bytes(std::span(file)));
+  EXPECT_EQ(tensor.shape(), Shape({2, 2, 3}));
+  for (std::int64_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(tensor.data<float>()[i], static_cast<float>(i)) << i;
+  }
+  const std::string halves = npy_of<std::uint16_t>(
+      "<f2", "True", "(2, 2)", {0x3C00, 0xC000, 0x4200, 0x0000});
+  const Tensor square = decode_npy("x", std::as_bytes(std::span(halves)));
+  EXPECT_EQ(square.data<float>()[1], 3.0F);
+  EXPECT_EQ(square.data<float>()[2], -2.0F);
+  const std::string none = npy_of<float>("<f4", "True", "(0, 3)", {});
+  EXPECT_EQ(decode_npy("x", std::as_bytes(std::span(none))).shape(),
+            Shape({0, 3}));
+}
+
 TEST(Npy, RefusesVersionsThatNumpyHasNot) {
   std::vector<std::byte> bytes =
       encode_npy(Tensor::from<float>(std::vector<float>{1.0F}, {1}));

@@ -1,5 +1,6 @@
 // Refused prompts, encoders and encoded prompts, and what the messages name.
 
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -185,6 +186,63 @@ TEST(Prompts, ThatAreNotUtf8NameTheirOptionOrLine) {
       sample({"--prompt-file",
               folder.write("long.txt", "a fox\n" + std::string(70'000, 'x'))}),
       2, "long.txt:2] a prompt is too long");
+}
+
+/// The file with its masks, which are I64, as narrower numbers.
+std::string with_masks(const std::string& path, const std::string& dtype,
+                       std::size_t width) {
+  const models::SafetensorsFile file(path);
+  nlohmann::json header;
+  std::string data;
+  for (const auto& entry : file.header().entries) {
+    const std::vector<std::byte> bytes = file.stored_bytes(entry);
+    const bool is_mask = entry.name.ends_with("mask");
+    const std::size_t from = data.size();
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (!is_mask || i % sizeof(std::int64_t) < width) {
+        data += static_cast<char>(bytes[i]);
+      }
+    }
+    std::vector<std::int64_t> shape(entry.shape.extents().begin(),
+                                    entry.shape.extents().end());
+    header[std::string(entry.name)] = {
+        {"dtype", is_mask ? dtype : std::string(to_string(entry.dtype))},
+        {"shape", shape},
+        {"data_offsets", {from, data.size()}}};
+  }
+  const std::string text = header.dump();
+  const std::uint64_t size = text.size();
+  std::string bytes(sizeof size, 0);
+  std::memcpy(bytes.data(), &size, sizeof size);
+  return bytes + text + data;
+}
+
+TEST(PromptEmbeds, MayHaveMasksOfAnyWholeNumbers) {
+  const TempFolder folder;
+  const std::string made = folder.path("made.safetensors");
+  const Outcome encoded = run(joined({"encode", "--random-weights", kPixArt,
+                                      "--negative-prompt", "rain", "-o", made},
+                                     kFox));
+  ASSERT_EQ(encoded.exit_code, 0) << encoded.err;
+  const nlohmann::json want = done({"--prompt-embeds", made});
+  struct Case {
+    const char* dtype;
+    std::size_t width;
+  };
+  for (const Case& c : {Case{"I32", 4},
+                        {"U32", 4},
+                        {"I16", 2},
+                        {"U16", 2},
+                        {"I8", 1},
+                        {"U8", 1},
+                        {"BOOL", 1},
+                        {"U64", 8}}) {
+    const std::string path =
+        folder.write("narrow.safetensors", with_masks(made, c.dtype, c.width));
+    EXPECT_EQ(done({"--prompt-embeds", path})["latents_xxh3"],
+              want["latents_xxh3"])
+        << c.dtype;
+  }
 }
 
 /// As diffusers has it; its PixArt tells by masks what counts.

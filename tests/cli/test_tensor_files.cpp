@@ -198,6 +198,36 @@ TEST(VerifyVerb, ComparesPicturesWithinATolerance) {
   EXPECT_EQ(verified(a, b, {"--tolerance", "1"}, 0)["same"], true);
 }
 
+/// "fortran_order" says that the bytes are those of the transposed array.
+TEST(VerifyVerb, ComparesArraysOfEitherOrder) {
+  const TempFolder folder;
+  const std::string rows =
+      folder.write("r.npy", npy("(2, 3)", {0, 1, 2, 3, 4, 5}));
+  std::string text = npy("(2, 3)", {0, 3, 1, 4, 2, 5});
+  text.replace(text.find("False"), 5, "True ");
+  const std::string columns = folder.write("c.npy", text);
+  EXPECT_EQ(verified(rows, columns, {}, 0)["same"], true);
+}
+
+TEST(InitLatents, MayBeHalves) {
+  const TempFolder folder;
+  // 1 as a half and as a float: the same latents.
+  std::vector<float> ones(3 * 16 * 16, 1.0F);
+  std::string halves = npy("(3, 16, 16)", {}, "<f2");
+  for (std::size_t i = 0; i < ones.size(); ++i) {
+    halves += std::string("\x00\x3c", 2);
+  }
+  const auto hash_of = [&](const std::string& latents) {
+    const Outcome outcome = run(tiny_sample(
+        {"--class", "1", "--init-latents", latents, "--json", "--save",
+         "latents=" + folder.path("out.npz"), "--exists", "replace"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.exit_code == 0 ? outcome.json()["latents_xxh3"] : nullptr;
+  };
+  EXPECT_EQ(hash_of(folder.write("h.npy", halves)),
+            hash_of(folder.write("o.npy", npy("(3, 16, 16)", ones))));
+}
+
 TEST(SigmasOption, TakesListsAsPeopleWriteThem) {
   const TempFolder folder;
   const auto sigmas = [](const std::string& list) {
