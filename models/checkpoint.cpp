@@ -18,12 +18,23 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20U;
 
-/// What stands at `path`. Errors: Errc::io where the system does not let us
-/// look, which is not the same as nothing being there.
+bool leads_nowhere(const fs::path& path) {
+  std::error_code error;
+  return fs::is_symlink(path, error) && !fs::exists(path, error);
+}
+
+/// What stands at `path`; fs::file_type::symlink if it or its folder is a link
+/// to nothing. Errors: Errc::io where the system does not let us look, which is
+/// not the same as nothing being there.
 fs::file_type type_at(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (error && status.type() != fs::file_type::not_found) {
+  if (status.type() == fs::file_type::not_found) {
+    return leads_nowhere(path) || leads_nowhere(path.parent_path())
+               ? fs::file_type::symlink
+               : fs::file_type::not_found;
+  }
+  if (error) {
     throw Error(Errc::io, path.string(),
                 "cannot look at it: " + error.message(),
                 "ask for the right to read the checkpoint's folders, or change "
@@ -36,85 +47,79 @@ bool is_there(const fs::path& path) {
   return type_at(path) != fs::file_type::not_found;
 }
 
+/// Whoever opens a file in a link to nothing says where the link leads.
 bool is_folder(const fs::path& path) {
-  return type_at(path) == fs::file_type::directory;
+  const fs::file_type type = type_at(path);
+  return type == fs::file_type::directory || type == fs::file_type::symlink;
 }
 
-bool has_pickled_weights(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
-    const std::string extension = item.path().extension().string();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth" ||
-        extension == ".ckpt") {
-      return true;
-    }
-  }
-  return false;
-}
+/// How a library names the files of weights, and which it takes where a whole
+/// file and shards are there: diffusers reads the shards, transformers the
+/// whole file.
+struct WeightNames {
+  const char* stem;
+  bool shards_first;
+};
 
-/// The text quoted as one word of a shell.
-std::string shell_word(const std::string& text) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') ||
-           std::string_view("/._-+=:@%,").find(c) != std::string_view::npos;
-  };
-  if (!text.empty() && std::ranges::all_of(text, is_plain)) {
-    return text;
-  }
-  std::string word = "'";
-  for (const char c : text) {
-    word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return word + "'";
-}
-
-[[noreturn]] void refuse_pickles(const fs::path& folder,
-                                 const fs::path& converter) {
-  throw Error(Errc::unsupported, folder.string(),
-              "only pickled weights (.bin, .pt), which could run any code",
-              "run: " + shell_word(converter.string()) + " " +
-                  shell_word(folder.string()));
-}
-
-/// The file or the index of one variant, as diffusers names them.
-std::optional<TensorFiles> find_weights(const fs::path& folder,
-                                        const std::string& stem,
-                                        const std::string& variant) {
-  const std::string dotted = variant.empty() ? variant : "." + variant;
-  const fs::path single = folder / (stem + dotted + ".safetensors");
-  if (is_there(single)) {
-    return TensorFiles({single});
-  }
-  // The second spelling is that of checkpoints that were sharded by hand.
-  for (const std::string& name :
-       {stem + ".safetensors.index" + dotted + ".json",
-        stem + dotted + ".safetensors.index.json"}) {
-    if (is_there(folder / name)) {
-      return TensorFiles::from_index(folder / name);
-    }
-  }
-  return std::nullopt;
-}
+constexpr WeightNames kDiffusers = {"diffusion_pytorch_model", true};
+constexpr WeightNames kTransformers = {"model", false};
 
 struct Weights {
   TensorFiles files;
   std::string variant;
+  fs::path passed_over;
 };
 
-Weights open_weights(const fs::path& folder, const fs::path& converter,
-                     const std::string& stem) {
-  for (const char* variant : {"", "fp16", "bf16"}) {
-    if (auto files = find_weights(folder, stem, variant)) {
-      return {std::move(*files), variant};
+/// Where the index is one of an earlier time, the whole file may be meant.
+TensorFiles open_shards(const fs::path& index, const fs::path& whole) {
+  try {
+    return TensorFiles::from_index(index);
+  } catch (const Error& error) {
+    if (error.code() != Errc::not_found || whole.empty()) {
+      throw;
+    }
+    throw Error(error.code(), error.place(), error.message(),
+                "get the shards, or remove " + index.filename().string() +
+                    " if " + whole.filename().string() + " has the weights");
+  }
+}
+
+/// The files of one variant.
+std::optional<Weights> find_weights(const fs::path& folder,
+                                    const WeightNames& names,
+                                    const std::string& variant) {
+  const std::string dotted = variant.empty() ? variant : "." + variant;
+  const std::string stem = names.stem;
+  const std::string safe = stem + ".safetensors";
+  fs::path whole = folder / (stem + dotted + ".safetensors");
+  whole = is_there(whole) ? whole : fs::path();
+  fs::path index;
+  // The first two are diffusers' of today and of before 2024; the third is that
+  // of checkpoints that were sharded by hand.
+  for (const std::string& name :
+       {safe + ".index" + dotted + ".json", safe + dotted + ".index.json",
+        stem + dotted + ".safetensors.index.json"}) {
+    if (index.empty() && is_there(folder / name)) {
+      index = folder / name;
     }
   }
-  if (has_pickled_weights(folder)) {
-    refuse_pickles(folder, converter);
+  if (!index.empty() && (names.shards_first || whole.empty())) {
+    return Weights{open_shards(index, whole), variant, whole};
   }
-  throw Error(Errc::not_found, folder.string(),
-              "no weights: expected " + stem + ".safetensors",
-              "give the folder of a diffusers checkpoint");
+  if (!whole.empty()) {
+    return Weights{TensorFiles({whole}), variant, index};
+  }
+  return std::nullopt;
+}
+
+Weights open_weights(const fs::path& folder, const WeightNames& names,
+                     const ConversionCommand& command) {
+  for (const char* variant : {"", "fp16", "bf16"}) {
+    if (auto weights = find_weights(folder, names, variant)) {
+      return std::move(*weights);
+    }
+  }
+  throw why_no_weights(folder, names.stem, command);
 }
 
 void read_class_names(const Json& index, Checkpoint& checkpoint) {
@@ -141,8 +146,17 @@ void read_class_names(const Json& index, Checkpoint& checkpoint) {
   }
 }
 
-bool holds_pickled_denoiser(const fs::path& folder) {
-  return !is_there(folder / "config.json") && has_pickled_weights(folder);
+Component open_part(const fs::path& folder, const WeightNames& names,
+                    const ConversionCommand& command) {
+  Json config = Json::read_file(folder / "config.json");
+  std::string class_name = config.string("_class_name", "");
+  Weights weights = open_weights(folder, names, command);
+  return {.folder = folder,
+          .class_name = std::move(class_name),
+          .config = std::move(config),
+          .weights = std::move(weights.files),
+          .variant = std::move(weights.variant),
+          .passed_over = std::move(weights.passed_over)};
 }
 
 }  // namespace
@@ -153,16 +167,8 @@ std::uint64_t Checkpoint::stored_bytes() const noexcept {
 
 fs::path Checkpoint::index_path() const { return folder / "model_index.json"; }
 
-Component open_component(const fs::path& folder, const fs::path& converter,
-                         std::string_view stem) {
-  Json config = Json::read_file(folder / "config.json");
-  std::string class_name = config.string("_class_name", "");
-  Weights weights = open_weights(folder, converter, std::string(stem));
-  return {.folder = folder,
-          .class_name = std::move(class_name),
-          .config = std::move(config),
-          .weights = std::move(weights.files),
-          .variant = std::move(weights.variant)};
+Component open_component(const fs::path& folder) {
+  return open_part(folder, kDiffusers, {kConverter, folder});
 }
 
 namespace {
@@ -190,7 +196,7 @@ void read_component_classes(const Json& index, Checkpoint& checkpoint) {
 }
 
 /// The text encoders that the pipeline has and that are in the folder.
-void open_text_encoders(const Json& index, const fs::path& converter,
+void open_text_encoders(const Json& index, const ConversionCommand& command,
                         Checkpoint& checkpoint) {
   const PromptPipeline* pipeline =
       find_prompt_pipeline(checkpoint.pipeline_class);
@@ -205,7 +211,7 @@ void open_text_encoders(const Json& index, const fs::path& converter,
       continue;
     }
     try {
-      Component encoder = open_component(folder, converter, "model");
+      Component encoder = open_part(folder, kTransformers, command);
       encoder.class_name = std::move(class_name);
       checkpoint.text_encoders.emplace(
           part.encoder, std::make_shared<const Component>(std::move(encoder)));
@@ -231,13 +237,14 @@ fs::path denoiser_folder(const fs::path& folder) {
 }
 
 /// A folder of another pipeline is called that, not one without weights.
-Component open_denoiser(const fs::path& root, const fs::path& folder,
-                        const fs::path& converter) {
+Component open_denoiser(const fs::path& folder,
+                        const ConversionCommand& command) {
   try {
-    return open_component(folder, converter);
+    return open_part(folder, kDiffusers, command);
   } catch (const Error& error) {
-    if (error.code() == Errc::not_found && !other_pipeline(root).empty()) {
-      throw why_unusable(root);
+    if (error.code() == Errc::not_found &&
+        !other_pipeline(command.folder).empty()) {
+      throw why_unusable(command);
     }
     throw;
   }
@@ -246,20 +253,17 @@ Component open_denoiser(const fs::path& root, const fs::path& folder,
 }  // namespace
 
 Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
+  const ConversionCommand command{converter, folder};
   if (!is_folder(folder)) {
-    throw why_unusable(folder);
+    throw why_unusable(command);
   }
   const fs::path inner = denoiser_folder(folder);
-  const bool whole = inner != folder;
-  if (!whole && holds_pickled_denoiser(folder)) {
-    refuse_pickles(folder, converter);
-  }
-  if (!whole && !is_there(folder / "config.json")) {
-    throw why_unusable(folder);
+  if (inner == folder && !is_there(folder / "config.json")) {
+    throw why_unusable(command);
   }
   Checkpoint checkpoint{.folder = folder,
                         .pipeline_class = {},
-                        .denoiser = open_denoiser(folder, inner, converter),
+                        .denoiser = open_denoiser(inner, command),
                         .vae = {},
                         .has_safety_checker = false,
                         .zeros_for_no_negative = true,
@@ -270,7 +274,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
                         .class_ids = {},
                         .class_names = {}};
   if (is_folder(folder / "vae")) {
-    checkpoint.vae = open_component(folder / "vae", converter);
+    checkpoint.vae = open_part(folder / "vae", kDiffusers, command);
   }
   if (const auto path = checkpoint.index_path(); is_there(path)) {
     const Json index = Json::read_file(path);
@@ -281,7 +285,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
         index.boolean("force_zeros_for_empty_prompt", true);
     read_class_names(index, checkpoint);
     read_component_classes(index, checkpoint);
-    open_text_encoders(index, converter, checkpoint);
+    open_text_encoders(index, command, checkpoint);
   }
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
       is_there(path)) {

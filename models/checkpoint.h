@@ -27,6 +27,8 @@ struct Component {
   TensorFiles weights;
   /// Variant of the weights that were opened, such as "fp16"; empty: none.
   std::string variant;
+  /// The same weights under another name, which were not opened; empty: none.
+  std::filesystem::path passed_over = {};
   /// The class that model_index.json names, which diffusers makes of the files;
   /// empty: it names none.
   std::string index_class = {};
@@ -76,12 +78,8 @@ struct Checkpoint {
     const std::filesystem::path& converter = kConverter);
 
 /// Opens one component folder (config.json and its weights). If the plain
-/// weights are missing, it opens their variant fp16, or else bf16. `stem` is
-/// the name of the weight files: "model" in components of transformers.
+/// weights are missing, it opens their variant fp16, or else bf16.
 /// Errors: as open_checkpoint.
-[[nodiscard]] Component open_component(
-    const std::filesystem::path& folder,
-    const std::filesystem::path& converter = kConverter,
-    std::string_view stem = "diffusion_pytorch_model");
+[[nodiscard]] Component open_component(const std::filesystem::path& folder);
 
 }  // namespace troupe::models

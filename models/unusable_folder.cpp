@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/core/text.h"
 #include "models/json.h"
@@ -60,6 +63,138 @@ Error of_another_pipeline(const fs::path& folder, const std::string& pipeline) {
           "stable-diffusion-v1-5/stable-diffusion-v1-5 run, for example"};
 }
 
+/// What may be in a component's folder instead of the weights: a part of a
+/// name, what is expected after the stem.
+struct Instead {
+  std::string_view in_name;
+  std::string_view what;
+  std::string_view expected;
+  std::string_view hint;
+};
+
+constexpr std::string_view kOtherName = "no weights under a name that is read";
+constexpr std::string_view kRename = "rename it, if these are the weights";
+constexpr std::string_view kOtherFormat = "no weights in safetensors";
+constexpr std::string_view kDownload = "download the safetensors, too";
+constexpr std::string_view kSafetensors = ".safetensors";
+constexpr std::array kInstead = {
+    Instead{".safetensors.index.", kOtherName, ".safetensors.index.json",
+            kRename},
+    Instead{"-of-", "shards of weights without their index",
+            ".safetensors.index.json, too", "download the index"},
+    Instead{".safetensors", kOtherName,
+            ".safetensors, or its variant fp16 or bf16", kRename},
+    Instead{".bin", kOtherFormat, kSafetensors, kDownload},
+    Instead{".ckpt", kOtherFormat, kSafetensors, kDownload},
+    Instead{".pt", kOtherFormat, kSafetensors, kDownload},
+    Instead{".gguf", kOtherFormat, kSafetensors, kDownload},
+    Instead{".msgpack", kOtherFormat, kSafetensors, kDownload},
+    Instead{".onnx", kOtherFormat, kSafetensors, kDownload},
+};
+
+/// The names in a folder, sorted; none where it cannot be listed.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    names.push_back(item.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool is_pickled(const std::string& name) {
+  const std::string extension = fs::path(name).extension().string();
+  return extension == ".bin" || extension == ".pt" || extension == ".pth" ||
+         extension == ".ckpt";
+}
+
+/// Whether the converter takes it for the weights of a part, if it is pickled.
+bool is_of_a_part(const std::string& name) {
+  return name.starts_with("diffusion_pytorch_model") ||
+         name.starts_with("pytorch_model");
+}
+
+/// The text quoted as one word of a shell.
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') ||
+           std::string_view("/._-+=:@%,").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) {
+    return text;
+  }
+  std::string word = "'";
+  for (const char c : text) {
+    word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return word + "'";
+}
+
+Error of_pickles(const fs::path& folder, const ConversionCommand& command) {
+  return {Errc::unsupported, folder.string(),
+          "only pickled weights (.bin, .pt), which could run any code",
+          "run: " + shell_word(command.converter.string()) + " " +
+              shell_word(command.folder.string())};
+}
+
+/// Of a cache of the Hub, the snapshot that its main branch names, or the first
+/// one; empty: there is none.
+fs::path snapshot_in(const fs::path& cache) {
+  const fs::path snapshots = cache / "snapshots";
+  const std::vector<std::string> names = names_in(snapshots);
+  std::ifstream file(cache / "refs" / "main");
+  std::string main;
+  std::getline(file, main);
+  return std::ranges::count(names, main) > 0 ? snapshots / main
+         : names.empty()                     ? fs::path()
+                                             : snapshots / names.front();
+}
+
+/// The name of a repository whose cache folder is called `folder`.
+std::string name_on_the_hub(const std::string& folder) {
+  constexpr std::string_view kPrefix = "models--";
+  std::string name =
+      folder.starts_with(kPrefix) ? folder.substr(kPrefix.size()) : folder;
+  const std::size_t between = name.find("--");
+  return between == std::string::npos ? name : name.replace(between, 2, "/");
+}
+
+Error of_hub_cache(const fs::path& folder) {
+  const std::string name = folder.has_filename()
+                               ? folder.filename().string()
+                               : folder.parent_path().filename().string();
+  const fs::path snapshot = snapshot_in(folder);
+  return {Errc::not_found, folder.string(),
+          "a cache folder of the Hub, which has checkpoints in snapshots/: " +
+              (snapshot.empty() ? std::string("none is there")
+                                : "expected one of these"),
+          snapshot.empty() ? "download it: hf download " +
+                                 name_on_the_hub(name) + " --local-dir DIR"
+                           : "give " + snapshot.string()};
+}
+
+/// A folder with a pipeline, at most so many levels down; empty: none is found
+/// among the first `most` folders. A large disk is not searched through.
+fs::path pipeline_within(const fs::path& folder, int& most, int levels = 3) {
+  std::error_code error;
+  if (fs::exists(folder / "model_index.json", error)) {
+    return folder;
+  }
+  for (const std::string& name : names_in(folder)) {
+    if (levels == 0 || most <= 0 || name.front() == '.' ||
+        !fs::is_directory(folder / name, error)) {
+      continue;
+    }
+    fs::path found = pipeline_within(folder / name, --most, levels - 1);
+    if (!found.empty()) {
+      return found;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string other_pipeline(const fs::path& folder) {
@@ -74,7 +209,8 @@ std::string other_pipeline(const fs::path& folder) {
   }
 }
 
-Error why_unusable(const fs::path& path) {
+Error why_unusable(const ConversionCommand& command) {
+  const fs::path& path = command.folder;
   std::error_code error;
   if (fs::is_regular_file(path, error)) {
     return of_a_file(path);
@@ -90,8 +226,42 @@ Error why_unusable(const fs::path& path) {
   if (!pipeline.empty()) {
     return of_another_pipeline(path, in_quotes(pipeline));
   }
+  if (fs::is_directory(path / "snapshots", error)) {
+    return of_hub_cache(path);
+  }
+  if (std::ranges::any_of(names_in(path), is_pickled)) {
+    return of_pickles(path, command);
+  }
+  int most = 1000;
+  const fs::path within = pipeline_within(path, most);
   return {Errc::not_found, path.string(),
           "no model is here: expected transformer/, unet/ or config.json",
+          within.empty() || within == path ? std::string(kWanted)
+                                           : "give " + within.string()};
+}
+
+Error why_no_weights(const fs::path& folder, std::string_view stem,
+                     const ConversionCommand& command) {
+  const std::vector<std::string> names = names_in(folder);
+  const bool is_whole_model = folder == command.folder;
+  if (std::ranges::any_of(names, [&](const std::string& name) {
+        return is_pickled(name) && (is_whole_model || is_of_a_part(name));
+      })) {
+    return of_pickles(folder, command);
+  }
+  for (const Instead& row : kInstead) {
+    const auto got = std::ranges::find_if(names, [&](const std::string& name) {
+      return name.find(row.in_name) != std::string::npos;
+    });
+    if (got != names.end()) {
+      return {Errc::not_found, folder.string(),
+              std::string(row.what) + ": got " + in_quotes(*got) +
+                  ", expected " + std::string(stem) + std::string(row.expected),
+              std::string(row.hint)};
+    }
+  }
+  return {Errc::not_found, folder.string(),
+          "no weights: expected " + std::string(stem) + ".safetensors",
           std::string(kWanted)};
 }
 

@@ -184,7 +184,7 @@ void refuse_prompts(const config::Config& config, PromptUse use) {
 void note_encoders(const ModelSource& source, std::vector<std::string>& notes) {
   if (source.checkpoint()) {
     for (const auto& [name, encoder] : source.checkpoint()->text_encoders) {
-      note_variant(*encoder, notes);
+      note_weight_files(*encoder, notes);
     }
   }
 }

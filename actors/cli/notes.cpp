@@ -43,7 +43,7 @@ void note_component(const models::Component& component,
   add_note(notes,
            config::unknown_keys_note(component.config.place(),
                                      component.class_name, known_keys, keys));
-  note_variant(component, notes);
+  note_weight_files(component, notes);
 }
 
 /// Where the schedule came from, before flags changed it.
@@ -103,12 +103,17 @@ void note_scheduler(const models::Checkpoint& checkpoint,
                             path, checkpoint.scheduler_config));
 }
 
-void note_variant(const models::Component& component,
-                  std::vector<std::string>& notes) {
+void note_weight_files(const models::Component& component,
+                       std::vector<std::string>& notes) {
   if (!component.variant.empty()) {
     add_note(notes, component.folder.string() + ": only the variant " +
                         component.variant +
                         " of the weights is there, and used");
+  }
+  if (!component.passed_over.empty()) {
+    add_note(notes, component.passed_over.string() +
+                        " is not used: the weights are there under another "
+                        "name, too, which diffusers takes");
   }
 }
 

@@ -36,9 +36,9 @@ void note_networks(const models::Checkpoint& checkpoint,
                    std::vector<std::string>& notes);
 
 /// Notes that a component's plain weights are missing, so those of a variant
-/// are used.
-void note_variant(const models::Component& component,
-                  std::vector<std::string>& notes);
+/// are used; and that the same weights are there twice.
+void note_weight_files(const models::Component& component,
+                       std::vector<std::string>& notes);
 
 /// What is unusual about this sampler for this model (see prediction_notes), or
 /// what was guessed of a model that is not known.

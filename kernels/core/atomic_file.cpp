@@ -25,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxNameAttempts = 1000;
+/// How the files begin that Git LFS leaves in place of large ones.
+constexpr std::string_view kGitPointer = "version https://git-lfs";
 
 std::string_view hint_for(int reason) {
   switch (reason) {
@@ -380,16 +382,39 @@ void check_writable_folder(const fs::path& folder) {
   ::unlink(name.c_str());
 }
 
+namespace {
+
+/// Says which part of the path is a link whose target is not there; empty:
+/// none is.
+std::string dangling_link(const fs::path& path) {
+  std::error_code error;
+  fs::path begin;
+  for (const fs::path& part : path) {
+    begin /= part;
+    if (fs::is_symlink(begin, error) && !fs::exists(begin, error)) {
+      return begin.string() + " is a link to " +
+             fs::read_symlink(begin, error).string() + ", which is not there";
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 int open_regular_file(const fs::path& path) {
   // Without O_NONBLOCK a pipe is opened only when somebody writes to it.
   const int descriptor =
       ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   const int reason = errno;
   if (descriptor < 0 && (reason == ENOENT || reason == ENOTDIR)) {
-    throw Error(Errc::not_found, "file",
-                "cannot read " + path.string() + ": " +
-                    std::generic_category().message(reason),
-                "check the path");
+    const std::string link = dangling_link(path);
+    throw Error(
+        Errc::not_found, "file",
+        "cannot read " + path.string() + ": " +
+            (link.empty() ? std::generic_category().message(reason) : link),
+        link.empty() ? "check the path"
+                     : "bring the link's target back, or get the file "
+                       "again");
   }
   // ENXIO: a socket.
   if (descriptor < 0 && reason != ENXIO) {
@@ -419,6 +444,9 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
       fail("read", path, errno);
     }
     if (count == 0) {
+      require(!content.starts_with(kGitPointer), Errc::not_found, "file",
+              path.string() + " is not here: Git LFS left a pointer to it",
+              "run git lfs pull in its folder");
       return content;
     }
     if (static_cast<std::size_t>(count) > max_bytes - content.size()) {

@@ -97,6 +97,192 @@ TEST(Checkpoint, OpensTheVariantThatIsThere) {
             Errc::not_found);
 }
 
+/// Adds a copy of a file of weights as the only shard of an index. Returns the
+/// shard's name.
+std::string add_shard(const fs::path& folder, const std::string& file,
+                      const std::string& stem, const std::string& index) {
+  const std::string shard = stem + "-00001-of-00001.safetensors";
+  fs::copy_file(folder / file, folder / shard);
+  std::string map;
+  const SafetensorsFile tensors(folder / shard);
+  for (const SafetensorsEntry entry : tensors.header().entries) {
+    map += (map.empty() ? "\"" : ",\"") + std::string(entry.name) + "\":\"" +
+           shard + "\"";
+  }
+  std::ofstream(folder / index)
+      << R"({"metadata":{},"weight_map":{)" + map + "}}";
+  return shard;
+}
+
+std::string opened(const Component& component) {
+  EXPECT_EQ(component.weights.files().size(), 1U);
+  return component.weights.files().front()->path().filename();
+}
+
+/// What save_pretrained leaves when it is called a second time for smaller
+/// shards.
+TEST(Checkpoint, TakesShardsBeforeAWholeFileAsDiffusersDoes) {
+  const std::string stem = "diffusion_pytorch_model";
+  for (const char* index :
+       {".safetensors.index.json", ".safetensors.index.fp16.json",
+        ".safetensors.fp16.index.json", ".fp16.safetensors.index.json"}) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    const fs::path at = folder.path() / "transformer";
+    const std::string variant = contains(index, "fp16") ? ".fp16" : "";
+    const std::string whole = stem + variant + ".safetensors";
+    if (!variant.empty()) {
+      fs::rename(at / (stem + ".safetensors"), at / whole);
+    }
+    const std::string shard = add_shard(at, whole, stem, stem + index);
+    const Checkpoint checkpoint = open_checkpoint(folder.path());
+    EXPECT_EQ(opened(checkpoint.denoiser), shard) << index;
+    EXPECT_EQ(checkpoint.denoiser.passed_over, at / whole) << index;
+    // A copy has what was opened, so it opens the same.
+    const std::vector<fs::path> files = files_of(checkpoint);
+    EXPECT_EQ(std::ranges::count(files, fs::path("transformer") / shard), 1);
+    EXPECT_EQ(std::ranges::count(files, fs::path("transformer") / whole), 0);
+    EXPECT_EQ(
+        std::ranges::count(files, fs::path("transformer") / (stem + index)), 1);
+    fs::remove(at / shard);
+    const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+    EXPECT_TRUE(contains(error.what(), shard)) << error.what();
+    EXPECT_TRUE(contains(error.hint(), "remove " + stem + index))
+        << error.hint();
+  }
+}
+
+TEST(Checkpoint, TakesAVariantOnlyWithoutThePlainWeights) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  const fs::path at = folder.path() / "transformer";
+  const std::string whole = "diffusion_pytorch_model.safetensors";
+  (void)add_shard(at, whole, "diffusion_pytorch_model",
+                  "diffusion_pytorch_model.safetensors.index.fp16.json");
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  EXPECT_EQ(opened(checkpoint.denoiser), whole);
+  EXPECT_EQ(checkpoint.denoiser.variant, "");
+  EXPECT_TRUE(checkpoint.denoiser.passed_over.empty());
+}
+
+TEST(Checkpoint, TakesAWholeTextEncoderBeforeShardsAsTransformersDoes) {
+  for (const std::string variant : {"", ".fp16"}) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    folder.write("model_index.json",
+                 R"({"_class_name":"StableDiffusionPipeline",
+                     "text_encoder":["transformers","CLIPTextModel"]})");
+    const fs::path at = folder.path() / "text_encoder";
+    const fs::path golden = fs::path(TROUPE_GOLDEN_DIR) / "pipeline_sd15";
+    fs::copy(golden / "text_encoder", at);
+    const std::string whole = "model" + variant + ".safetensors";
+    if (!variant.empty()) {
+      fs::rename(at / "model.safetensors", at / whole);
+    }
+    const std::string index = "model.safetensors.index" + variant + ".json";
+    const std::string shard = add_shard(at, whole, "model", index);
+    const auto encoder = [&] {
+      return open_checkpoint(folder.path()).text_encoders.at("text_encoder");
+    };
+    EXPECT_EQ(opened(*encoder()), whole);
+    EXPECT_EQ(encoder()->passed_over, at / index);
+    fs::remove(at / whole);
+    EXPECT_EQ(opened(*encoder()), shard);
+  }
+}
+
+TEST(Checkpoint, SaysWhatIsThereInsteadOfTheWeights) {
+  struct Case {
+    std::string there;
+    std::string expected;
+    std::string hint;
+  };
+  const std::string stem = "diffusion_pytorch_model";
+  for (const Case& instead : std::vector<Case>{
+           {stem + ".fp32.safetensors", stem + ".safetensors", "rename it"},
+           {"model.safetensors", stem + ".safetensors", "rename it"},
+           {stem + "-00001-of-00002.safetensors",
+            stem + ".safetensors.index.json", "download the index"},
+           {stem + ".safetensors.index.fp32.json",
+            stem + ".safetensors.index.json", "rename it"},
+           {"optimizer.bin", stem + ".safetensors", "download"},
+           {"diffusion_flax_model.msgpack", stem + ".safetensors",
+            "download"}}) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    const fs::path at = folder.path() / "transformer";
+    fs::rename(at / (stem + ".safetensors"), at / instead.there);
+    const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+    EXPECT_EQ(error.code(), Errc::not_found) << error.what();
+    EXPECT_EQ(error.place(), at.string());
+    EXPECT_TRUE(contains(error.what(), "got '" + instead.there + "'"))
+        << error.what();
+    EXPECT_TRUE(contains(error.what(), "expected " + instead.expected))
+        << error.what();
+    EXPECT_TRUE(contains(error.hint(), instead.hint)) << error.hint();
+  }
+}
+
+TEST(Checkpoint, SaysWhereALinkToNothingLeads) {
+  for (const char* name :
+       {"transformer", "transformer/config.json", "model_index.json",
+        "transformer/diffusion_pytorch_model.safetensors",
+        "scheduler/scheduler_config.json", "scheduler"}) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    const fs::path path = folder.path() / name;
+    fs::remove_all(path);
+    fs::create_symlink("../blobs/0123", path);
+    const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+    EXPECT_EQ(error.code(), Errc::not_found) << error.what();
+    EXPECT_TRUE(contains(error.what(), path.string() + " is a link to "
+                                                       "../blobs/0123"))
+        << error.what();
+    EXPECT_FALSE(error.hint().empty());
+  }
+  const TemporaryFolder folder;
+  fs::create_symlink("nowhere", folder.path() / "model");
+  EXPECT_TRUE(contains(
+      error_of([&] { (void)open_checkpoint(folder.path() / "model"); }).what(),
+      "a link to nowhere"));
+}
+
+TEST(Checkpoint, SaysThatGitLeftAPointerToItsJson) {
+  for (const char* name : {"transformer/config.json", "model_index.json",
+                           "scheduler/scheduler_config.json"}) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    folder.write(name, "version https://git-lfs.github.com/spec/v1\noid x\n");
+    const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+    EXPECT_TRUE(contains(error.what(), (folder.path() / name).string()));
+    EXPECT_TRUE(contains(error.what(), "Git LFS")) << error.what();
+    EXPECT_TRUE(contains(error.hint(), "git lfs pull")) << error.hint();
+  }
+}
+
+TEST(Checkpoint, OfACacheOfTheHubNamesTheSnapshot) {
+  const TemporaryFolder folder;
+  const fs::path cache = folder.path() / "models--a--b--c";
+  fs::create_directories(cache / "snapshots");
+  const auto refused = [](const fs::path& path) {
+    return error_of([&] { (void)open_checkpoint(path); });
+  };
+  EXPECT_TRUE(contains(refused(cache).hint(), "hf download a/b--c"))
+      << refused(cache).hint();
+  for (const char* snapshot : {"0123", "4567"}) {
+    folder.write(cache / "snapshots" / snapshot / "model_index.json", "{}");
+  }
+  EXPECT_EQ(refused(cache).hint(),
+            "give " + (cache / "snapshots/0123").string());
+  folder.write(cache / "refs/main", "4567");
+  const Error error = refused(cache);
+  EXPECT_TRUE(contains(error.what(), "a cache folder of the Hub"));
+  EXPECT_EQ(error.hint(), "give " + (cache / "snapshots/4567").string());
+  // A folder around the checkpoint's, whatever it is.
+  EXPECT_TRUE(contains(refused(cache / "snapshots").hint(), "snapshots/"));
+  EXPECT_TRUE(contains(refused(folder.path()).hint(), "snapshots/"));
+}
+
 TEST(Checkpoint, RefusesPicklesWithTheCommandThatConvertsThem) {
   const TemporaryFolder folder;
   make_pipeline(folder);
@@ -105,7 +291,9 @@ TEST(Checkpoint, RefusesPicklesWithTheCommandThatConvertsThem) {
              at / "diffusion_pytorch_model.bin");
   const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
   EXPECT_EQ(error.code(), Errc::unsupported);
-  EXPECT_EQ(error.hint(), "run: convert_checkpoint.py " + at.string());
+  // One call converts every part of the folder.
+  EXPECT_EQ(error.hint(),
+            "run: convert_checkpoint.py " + folder.path().string());
 }
 
 TEST(Checkpoint, QuotesTheCommandForAShell) {
