@@ -195,6 +195,19 @@ void read_component_classes(const Json& index, Checkpoint& checkpoint) {
   checkpoint.scheduler_class = name_of("scheduler");
 }
 
+/// Pipelines differ in what they take of an autoencoder's configuration.
+void leave_out_latent_keys(const std::string& pipeline_class, Component& vae) {
+  const PromptPipeline* pipeline = find_prompt_pipeline(pipeline_class);
+  for (const std::string_view key : kLatentKeys) {
+    const bool counts = pipeline != nullptr &&
+                        std::ranges::count(pipeline->latent_keys, key) > 0;
+    if (!counts && vae.config.has(key)) {
+      vae.config = vae.config.without(key);
+      vae.ignored_keys.emplace_back(key);
+    }
+  }
+}
+
 /// The text encoders that the pipeline has and that are in the folder.
 void open_text_encoders(const Json& index, const ConversionCommand& command,
                         Checkpoint& checkpoint) {
@@ -285,6 +298,9 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
         index.boolean("force_zeros_for_empty_prompt", true);
     read_class_names(index, checkpoint);
     read_component_classes(index, checkpoint);
+    if (checkpoint.vae && !checkpoint.pipeline_class.empty()) {
+      leave_out_latent_keys(checkpoint.pipeline_class, *checkpoint.vae);
+    }
     open_text_encoders(index, command, checkpoint);
   }
   if (const auto path = folder / "scheduler" / "scheduler_config.json";

@@ -29,6 +29,8 @@ struct Component {
   std::string variant;
   /// The same weights under another name, which were not opened; empty: none.
   std::filesystem::path passed_over = {};
+  /// Keys that are left out of `config`, because the pipeline ignores them.
+  std::vector<std::string> ignored_keys = {};
   /// The class that model_index.json names, which diffusers makes of the files;
   /// empty: it names none.
   std::string index_class = {};

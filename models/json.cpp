@@ -99,6 +99,14 @@ const std::string& Json::place() const noexcept { return document_->place; }
 const std::string& Json::text() const noexcept { return document_->text; }
 std::string Json::canonical() const { return document_->root.dump(); }
 
+Json Json::without(std::string_view key) const {
+  auto document = std::make_shared<Document>(*document_);
+  document->root.erase(std::string(key));
+  Json result;
+  result.document_ = std::move(document);
+  return result;
+}
+
 bool Json::has(std::string_view key) const {
   return document_->find(key) != nullptr;
 }

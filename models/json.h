@@ -33,6 +33,9 @@ class Json {
   /// The object as JSON that no formatting changes: keys in order, no spaces.
   [[nodiscard]] std::string canonical() const;
 
+  /// The object without a key.
+  [[nodiscard]] Json without(std::string_view key) const;
+
   /// True when the key is there and not null.
   [[nodiscard]] bool has(std::string_view key) const;
 

@@ -44,6 +44,11 @@ void note_component(const models::Component& component,
            config::unknown_keys_note(component.config.place(),
                                      component.class_name, known_keys, keys));
   note_weight_files(component, notes);
+  for (const std::string& key : component.ignored_keys) {
+    add_note(notes, component.config.place() + ": " + key +
+                        " does nothing: the pipeline ignores it, in diffusers "
+                        "as here");
+  }
 }
 
 /// Where the schedule came from, before flags changed it.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -52,6 +53,10 @@ struct PromptPipeline {
   /// The condition of no negative prompt, beside `like`, that of a prompt.
   /// Null: a missing negative prompt is an empty text.
   Condition (*no_negative)(const Condition& like) = nullptr;
+  /// Keys of the autoencoder's config.json, beside scaling_factor, by which it
+  /// undoes the normalisation of latents. It ignores the other ones of
+  /// kLatentKeys.
+  std::span<const std::string_view> latent_keys = {};
   /// Whether a prompt may be taken from an earlier layer of the encoders
   /// (`clip_skip` of diffusers). Negative prompts always use the last layer.
   bool takes_clip_skip = false;
@@ -65,6 +70,10 @@ struct PromptPipeline {
   /// Whether a prompt has two texts.
   [[nodiscard]] bool has_second_text() const;
 };
+
+/// What may say how latents were normalised. The pipeline decides which count.
+inline constexpr std::array<std::string_view, 3> kLatentKeys = {
+    "shift_factor", "latents_mean", "latents_std"};
 
 using PromptPipelineTable = std::span<const PromptPipeline* const>;
 /// The pipelines that Troupe has.

@@ -28,6 +28,9 @@ constexpr std::array kClipAndBigG = {
                   .is_masked = false,
                   .wanted = {.skipped_layers = 1, .final_norm = false}}};
 
+constexpr std::array<std::string_view, 2> kMeanAndStd = {"latents_mean",
+                                                         "latents_std"};
+
 /// The tokenizers do what is done to the text.
 std::string as_written(std::string_view prompt) {
   check_utf8(prompt, "prompt", Errc::invalid_argument);
@@ -80,6 +83,7 @@ extern constinit const PromptPipeline kStableDiffusionXl{
     .cleaned = as_written,
     .condition = sdxl_condition,
     .no_negative = sdxl_zeros,
+    .latent_keys = kMeanAndStd,
     .takes_clip_skip = true,
     .note = {}};
 

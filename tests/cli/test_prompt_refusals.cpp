@@ -37,10 +37,46 @@ class ChangedPipeline {
   [[nodiscard]] std::string path(const std::string& name) const {
     return folder_.path(name);
   }
+  [[nodiscard]] std::string file(const std::string& name) const {
+    return folder_.read(name);
+  }
+  /// Sets keys of a JSON file.
+  void set(const std::string& name, const nlohmann::json& keys) const {
+    auto json = nlohmann::json::parse(folder_.read("model/" + name));
+    json.update(keys);
+    (void)folder_.write("model/" + name, json.dump());
+  }
+  [[nodiscard]] Outcome draw(const std::string& name) const {
+    return run_verb("sample", {"--steps", "2", "--seed", "3", "--progress",
+                               "none", "--out", path(name)});
+  }
 
  private:
   TempFolder folder_;
 };
+
+/// diffusers#6753: the keys are of other pipelines' autoencoders.
+TEST(Autoencoder, KeysThatThePipelineIgnoresChangeNoByte) {
+  const nlohmann::json shift = {{"shift_factor", 0.5}};
+  const nlohmann::json statistics = {{"latents_mean", {0.5, 0.5, 0.5, 0.5}},
+                                     {"latents_std", {2.0, 2.0, 2.0, 2.0}}};
+  for (const char* name :
+       {"pipeline_sd15", "pipeline_pixart", "pipeline_sdxl"}) {
+    const bool takes_statistics = std::string(name) == "pipeline_sdxl";
+    const ChangedPipeline pipeline(name);
+    ASSERT_EQ(pipeline.draw("plain.png").exit_code, 0);
+    pipeline.set("vae/config.json", shift);
+    const Outcome shifted = pipeline.draw("shift.png");
+    ASSERT_EQ(shifted.exit_code, 0) << shifted.err;
+    EXPECT_NE(shifted.err.find("shift_factor does nothing"), std::string::npos)
+        << shifted.err;
+    EXPECT_EQ(pipeline.file("shift.png"), pipeline.file("plain.png"));
+    pipeline.set("vae/config.json", statistics);
+    ASSERT_EQ(pipeline.draw("all.png").exit_code, 0);
+    EXPECT_EQ(pipeline.file("all.png") == pipeline.file("plain.png"),
+              !takes_statistics);
+  }
+}
 
 /// Every id of a T5 tokenizer may be one that a CLIP encoder knows.
 TEST(Tokenizer, OfAnotherKindThanTheEncodersIsRefused) {

@@ -191,6 +191,43 @@ TEST(Checkpoint, TakesAWholeTextEncoderBeforeShardsAsTransformersDoes) {
   }
 }
 
+TEST(Checkpoint, LeavesOutWhatThePipelineIgnoresOfTheAutoencoder) {
+  const std::string keys =
+      R"("scaling_factor":0.5,"shift_factor":0.1,"latents_mean":[1,2,3,4],)"
+      R"("latents_std":[1,2,3,4])";
+  const std::vector<std::string> all = {"shift_factor", "latents_mean",
+                                        "latents_std"};
+  const auto ignored = [&](const std::string& index, const std::string& vae) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    folder.write("model_index.json", index);
+    folder.write("vae/config.json",
+                 R"({"_class_name":"AutoencoderKL",)" + vae + "}");
+    folder.write("vae/diffusion_pytorch_model.safetensors",
+                 file_bytes("{}", ""));
+    const Component component = *open_checkpoint(folder.path()).vae;
+    EXPECT_EQ(component.config.number("scaling_factor", 1.0), 0.5);
+    for (const std::string& key : component.ignored_keys) {
+      EXPECT_FALSE(component.config.has(key)) << key;
+      EXPECT_FALSE(contains(component.config.canonical(), key)) << key;
+    }
+    return component.ignored_keys;
+  };
+  for (const char* pipeline :
+       {"StableDiffusionPipeline", "PixArtSigmaPipeline", "DiTPipeline"}) {
+    const std::string index =
+        std::string(R"({"_class_name":")") + pipeline + "\"}";
+    EXPECT_EQ(ignored(index, keys), all) << pipeline;
+    // A key without a value is one of every file, and no news.
+    EXPECT_TRUE(
+        ignored(index, R"("scaling_factor":0.5,"shift_factor":null)").empty());
+  }
+  EXPECT_EQ(ignored(R"({"_class_name":"StableDiffusionXLPipeline"})", keys),
+            std::vector<std::string>{"shift_factor"});
+  // No pipeline says what counts.
+  EXPECT_TRUE(ignored("{}", keys).empty());
+}
+
 TEST(Checkpoint, SaysWhatIsThereInsteadOfTheWeights) {
   struct Case {
     std::string there;
