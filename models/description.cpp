@@ -169,6 +169,21 @@ void check_tensors(const Component& component, ClassTensors known,
   }
 }
 
+/// A sampler steps the latents that the network is given; so it has to predict
+/// something for each of their channels.
+void check_prediction(const DenoiserDescription& denoiser,
+                      const std::string& place) {
+  const Shape latents = denoiser.latent_shape();
+  const std::int64_t predicted =
+      denoiser.info(latents, DType::f32).guided_channels;
+  require(latents[0] <= predicted, Errc::unsupported, place,
+          "in_channels: got " + std::to_string(latents[0]) +
+              ", expected out_channels, " + std::to_string(predicted) +
+              ": the network takes more than latents, such as a mask and a "
+              "picture for inpainting",
+          "give a checkpoint that draws from a prompt or a class alone");
+}
+
 }  // namespace
 
 DecoderDescription describe_decoder(const Json& config) {
@@ -204,6 +219,7 @@ ModelDescription describe_model(const Checkpoint& checkpoint,
   model.denoiser = find_denoiser(network.config, network.class_name, table)
                        .describe(network.config);
   check_tensors(network, model.denoiser->tensors(), notes);
+  check_prediction(*model.denoiser, network.config.place());
   if (checkpoint.vae) {
     const DecoderDescription decoder = describe_decoder(checkpoint.vae->config);
     check_tensors(*checkpoint.vae, decoder.tensors(), notes);

@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernels/core/atomic_file.h"
 #include "models/checkpoint.h"
 #include "models/checkpoint_files.h"
 #include "models/dit_description.h"
@@ -318,6 +319,27 @@ TEST(Checkpoint, OfACacheOfTheHubNamesTheSnapshot) {
   // A folder around the checkpoint's, whatever it is.
   EXPECT_TRUE(contains(refused(cache / "snapshots").hint(), "snapshots/"));
   EXPECT_TRUE(contains(refused(folder.path()).hint(), "snapshots/"));
+}
+
+TEST(Checkpoint, RefusesANetworkThatTakesMoreThanLatents) {
+  const TemporaryFolder folder;
+  for (const char* part : {"unet", "vae"}) {
+    fs::create_directories(folder.path() / part);
+    fs::copy(fs::path(TROUPE_GOLDEN_DIR) / "pipeline_sd15" / part,
+             folder.path() / part);
+  }
+  const fs::path path = folder.path() / "unet/config.json";
+  std::string config = read_file(path, 1U << 20U);
+  const std::string before = R"("in_channels": 4)";
+  config.replace(config.find(before), before.size(), R"("in_channels": 9)");
+  folder.write(path, config);
+  std::vector<std::string> notes;
+  const Error error = error_of(
+      [&] { (void)describe_model(open_checkpoint(folder.path()), notes); });
+  EXPECT_EQ(error.code(), Errc::unsupported) << error.what();
+  EXPECT_TRUE(contains(error.what(), "in_channels: got 9, expected"))
+      << error.what();
+  EXPECT_TRUE(contains(error.what(), "inpainting")) << error.what();
 }
 
 TEST(Checkpoint, RefusesPicklesWithTheCommandThatConvertsThem) {
