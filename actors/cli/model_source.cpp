@@ -98,9 +98,7 @@ ModelSource ModelSource::open(const config::Config& config,
     source.open_checkpoint(config);
   }
   source.latents_ = source.denoiser().latent_shape();
-  if (config.size) {
-    source.choose_size(config);
-  }
+  source.choose_size(config);
   if (config.vae_tiling) {
     source.take_tiles(config.place_of("vae-tiling"));
   }
@@ -115,9 +113,15 @@ std::span<const models::ResolutionBin> ModelSource::bins() const {
 }
 
 void ModelSource::choose_size(const config::Config& config) {
-  const config::PictureSize wanted = *config.size;
+  const bool has_bins = !config.no_resolution_bins && !bins().empty();
+  if (!config.size && !has_bins) {
+    return;
+  }
+  const Shape trained = decoded_shape();
+  const config::PictureSize wanted = config.size.value_or(config::PictureSize{
+      trained[trained.rank() - 1], trained[trained.rank() - 2]});
   const std::string place = config.place_of("size");
-  if (config.no_resolution_bins || bins().empty()) {
+  if (!has_bins) {
     return resize(wanted, place, "");
   }
   const models::ResolutionBin& bin =

@@ -82,6 +82,31 @@ TEST(ResolutionBins, CanBeLeftOut) {
       << refused.err;
 }
 
+/// Bins are those of an autoencoder of scale 8, so the trained size is a bin
+/// with no other. Source: diffusers
+/// pipelines/pixart_alpha/pipeline_pixart_sigma.py.
+TEST(ResolutionBins, AreTakenWithoutASizeToo) {
+  const TempFolder folder;
+  namespace fs = std::filesystem;
+  const std::string model = folder.path("model");
+  fs::copy(kModel, model, fs::copy_options::recursive);
+  fs::remove_all(model + "/vae");
+  fs::copy(std::string(TROUPE_GOLDEN) + "/vae_default", model + "/vae");
+  const Arguments fast = {"-m", model, "--steps", "1"};
+  const Outcome cut = sample_dog(folder, "cut.png", fast);
+  ASSERT_EQ(cut.exit_code, 0) << cut.err;
+  EXPECT_NE(cut.err.find("sampled at 256x256 pixels"), std::string::npos)
+      << cut.err;
+  expect_sides(folder, "cut.png", 64, 64);
+  Arguments whole = fast;
+  whole.emplace_back("--no-resolution-bins");
+  EXPECT_NE(dog(folder, "whole.png", whole)["latents_xxh3"],
+            cut.json()["latents_xxh3"]);
+  expect_sides(folder, "whole.png", 64, 64);
+  const Outcome verified = run({"verify", folder.path("cut.png"), "-m", model});
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+}
+
 /// Files of bins and of the trained size are as before there were bins.
 TEST(ResolutionBins, DoNotChangeThePicturesOfTheirOwnSizes) {
   const TempFolder folder;
