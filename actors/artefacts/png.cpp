@@ -240,7 +240,8 @@ Image to_image(const Tensor& pixels) {
           "pixels of an image: got " + to_string(shape) +
               ", expected [3, H, W] or [1, H, W]");
   Image image{.width = static_cast<int>(shape[2]),
-              .height = static_cast<int>(shape[1])};
+              .height = static_cast<int>(shape[1]),
+              .is_grey = shape[0] == 1};
   const std::int64_t plane = shape[1] * shape[2];
   const float* values = pixels.data<float>();
   image.rgb.resize(static_cast<std::size_t>(plane) * 3);
@@ -267,7 +268,8 @@ std::vector<std::byte> encode_png(const Image& image) {
   Session session{.place = "png", .output = &bytes};
   Writer writer(session);
   png_set_IHDR(writer.png, writer.info, static_cast<png_uint_32>(image.width),
-               static_cast<png_uint_32>(image.height), 8, PNG_COLOR_TYPE_RGB,
+               static_cast<png_uint_32>(image.height), 8,
+               image.is_grey ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
                PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);
   png_set_compression_level(writer.png, 6);
@@ -275,9 +277,15 @@ std::vector<std::byte> encode_png(const Image& image) {
   write_texts(image, writer.png, writer.info);
   png_write_info(writer.png, writer.info);
   const std::size_t stride = static_cast<std::size_t>(image.width) * 3;
+  std::vector<std::uint8_t> grey(
+      image.is_grey ? static_cast<std::size_t>(image.width) : 0);
   for (int row = 0; row < image.height; ++row) {
-    png_write_row(writer.png,
-                  image.rgb.data() + static_cast<std::size_t>(row) * stride);
+    const std::uint8_t* line =
+        image.rgb.data() + static_cast<std::size_t>(row) * stride;
+    for (std::size_t x = 0; x < grey.size(); ++x) {
+      grey[x] = line[3 * x];
+    }
+    png_write_row(writer.png, image.is_grey ? grey.data() : line);
   }
   png_write_end(writer.png, writer.info);
   return bytes;

@@ -37,13 +37,14 @@ struct Image {
   int width = 0;
   int height = 0;
   std::vector<std::uint8_t> rgb = {};
+  bool is_grey = false;     ///< encode_png writes one channel; all three equal
   std::string recipe = {};  ///< canonical JSON; empty: none
   PictureKind kind = PictureKind::image;
   StoredColour stored = {};  ///< of a file that was read; encode_png's own
 };
 
 /// [3, H, W] f32 in [−1, 1] to bytes: clamp(x/2 + 1/2, 0, 1)·255, rounded half
-/// to even as numpy does it. One channel is repeated three times.
+/// to even as numpy does it. One channel makes a grey image.
 /// Errors: Errc::shape_mismatch, Errc::non_finite.
 [[nodiscard]] Image to_image(const Tensor& pixels);
 

@@ -122,7 +122,7 @@ void ModelSource::choose_size(const config::Config& config) {
       trained[trained.rank() - 1], trained[trained.rank() - 2]});
   const std::string place = config.place_of("size");
   if (!has_bins) {
-    return resize(wanted, place, "");
+    return resize(wanted, place, "ask for that, or for another size");
   }
   const models::ResolutionBin& bin =
       models::nearest_bin(bins(), wanted.height, wanted.width);

@@ -207,6 +207,13 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
                       "got {} latent channels, expected 1 or 3",
                       channels),
           "give the whole pipeline's folder, or --save latents=FILE");
+  const std::int64_t colours = source.pixel_shape()[0];
+  require(
+      colours == 1 || colours == 3, Errc::unsupported, source.name(),
+      fmt::format("the autoencoder's pictures cannot be written as PNG: got "
+                  "{} channels (out_channels), expected 1 or 3",
+                  colours),
+      "use --save latents=FILE alone");
 }
 
 struct Run {

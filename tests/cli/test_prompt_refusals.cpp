@@ -1,8 +1,10 @@
 // Refused prompts, encoders and encoded prompts, and what the messages name.
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "models/safetensors.h"
 #include "tests/cli/prompt_runs.h"
@@ -46,6 +48,34 @@ class ChangedPipeline {
     json.update(keys);
     (void)folder_.write("model/" + name, json.dump());
   }
+  /// fn(tensors) changes those of a file of weights.
+  template <typename Fn>
+  void change_tensors(const std::string& name, const Fn& fn) const {
+    std::vector<NamedTensor> tensors;
+    const models::SafetensorsFile file(part(name));
+    for (const models::SafetensorsEntry entry : file.header().entries) {
+      tensors.push_back({std::string(entry.name), file.read(entry)});
+    }
+    fn(tensors);
+    models::write_safetensors(part(name), tensors);
+  }
+  /// The autoencoder makes pictures of so many channels.
+  void set_channels(std::int64_t channels) const {
+    set("vae/config.json", {{"out_channels", channels}});
+    change_tensors("vae/diffusion_pytorch_model.safetensors",
+                   [&](std::vector<NamedTensor>& tensors) {
+                     for (auto& [name, tensor] : tensors) {
+                       if (name.starts_with("decoder.conv_out.")) {
+                         std::vector<std::int64_t> extents(
+                             tensor.shape().extents().begin(),
+                             tensor.shape().extents().end());
+                         extents.front() = channels;
+                         tensor = Tensor(Shape(extents), DType::f32);
+                         std::ranges::fill(tensor.span<float>(), 0.1F);
+                       }
+                     }
+                   });
+  }
   [[nodiscard]] Outcome draw(const std::string& name) const {
     return run_verb("sample", {"--steps", "2", "--seed", "3", "--progress",
                                "none", "--out", path(name)});
@@ -54,6 +84,36 @@ class ChangedPipeline {
  private:
   TempFolder folder_;
 };
+
+TEST(Autoencoder, OfOneChannelMakesGreyPictures) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  pipeline.set_channels(1);
+  const Outcome outcome = pipeline.draw("a.png");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string png = pipeline.file("a.png");
+  constexpr std::size_t kColourType = 25;
+  EXPECT_EQ(png.at(kColourType), 0) << "greyscale";
+  const Outcome again =
+      run({"verify", pipeline.path("a.png"), "-m", pipeline.part("").string()});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+}
+
+TEST(Autoencoder, OfChannelsThatNoPngHasIsRefusedBeforeWork) {
+  for (const std::int64_t channels : {2, 4}) {
+    const ChangedPipeline pipeline("pipeline_sd15");
+    pipeline.set_channels(channels);
+    const Outcome outcome = pipeline.draw("a.png");
+    expect_refused(outcome, 2, "got " + std::to_string(channels) + " channels");
+    EXPECT_NE(outcome.err.find("--save latents=FILE"), std::string::npos)
+        << outcome.err;
+    const std::string latents = pipeline.path("latents.npz");
+    EXPECT_EQ(run({"sample", "-m", pipeline.part("").string(), "-p", "a cat",
+                   "--steps", "2", "--save", "latents=" + latents})
+                  .exit_code,
+              0);
+    EXPECT_TRUE(fs::exists(latents));
+  }
+}
 
 /// diffusers#6753: the keys are of other pipelines' autoencoders.
 TEST(Autoencoder, KeysThatThePipelineIgnoresChangeNoByte) {
@@ -76,6 +136,13 @@ TEST(Autoencoder, KeysThatThePipelineIgnoresChangeNoByte) {
     EXPECT_EQ(pipeline.file("all.png") == pipeline.file("plain.png"),
               !takes_statistics);
   }
+}
+
+TEST(Sizes, ThatNoPictureHasAreRefusedWithAHint) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  const Outcome outcome = pipeline.run_verb(
+      "sample", {"--size", "33x32", "--out", pipeline.path("a.png")});
+  expect_refused(outcome, 2, "the nearest that works is 34x32; ask for that");
 }
 
 /// Every id of a T5 tokenizer may be one that a CLIP encoder knows.
