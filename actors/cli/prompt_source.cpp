@@ -149,6 +149,14 @@ PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
               std::to_string(model.denoiser().prompt_width()),
           "compare the config.json of both");
   const std::int64_t pooled = model.denoiser().pooled_width();
+  require(
+      (pooled > 0) == pipeline_->gives_pooled, Errc::unsupported, model.name(),
+      std::string(pipeline_->class_name) +
+          (pooled > 0 ? " gives no pooled vector, which the network takes"
+                      : " gives a pooled vector, which the network does not "
+                        "take"),
+      "compare addition_embed_type in the network's config.json with a "
+      "checkpoint of this pipeline");
   const std::int64_t made = encoders_.back().description->pooled_width();
   require(pooled == 0 || pooled == made, Errc::corrupt_file, model.name(),
           "the last text encoder belongs to another model: its pooled vector "

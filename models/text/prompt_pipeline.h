@@ -53,6 +53,8 @@ struct PromptPipeline {
   /// The condition of no negative prompt, beside `like`, that of a prompt.
   /// Null: a missing negative prompt is an empty text.
   Condition (*no_negative)(const Condition& like) = nullptr;
+  /// Whether a condition has the last encoder's pooled vector.
+  bool gives_pooled = false;
   /// Keys of the autoencoder's config.json, beside scaling_factor, by which it
   /// undoes the normalisation of latents. It ignores the other ones of
   /// kLatentKeys.

@@ -83,6 +83,7 @@ extern constinit const PromptPipeline kStableDiffusionXl{
     .cleaned = as_written,
     .condition = sdxl_condition,
     .no_negative = sdxl_zeros,
+    .gives_pooled = true,
     .latent_keys = kMeanAndStd,
     .takes_clip_skip = true,
     .note = {}};

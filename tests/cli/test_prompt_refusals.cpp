@@ -85,6 +85,25 @@ class ChangedPipeline {
   TempFolder folder_;
 };
 
+/// What diffusers does where a pipeline and its network disagree is an error of
+/// Python, after the prompts have been encoded.
+TEST(PooledVector, ThatOnlyThePipelineHasIsRefused) {
+  const ChangedPipeline xl("pipeline_sdxl");
+  xl.set("unet/config.json", {{"addition_embed_type", nullptr}});
+  xl.change_tensors("unet/diffusion_pytorch_model.safetensors",
+                    [](std::vector<NamedTensor>& tensors) {
+                      std::erase_if(tensors, [](const NamedTensor& named) {
+                        return named.name.starts_with("add_embedding.");
+                      });
+                    });
+  const Outcome without = xl.draw("a.png");
+  expect_refused(without, 2, "addition_embed_type");
+  EXPECT_NE(without.err.find("StableDiffusionXLPipeline gives a pooled vector"),
+            std::string::npos)
+      << without.err;
+  EXPECT_FALSE(fs::exists(xl.path("a.png")));
+}
+
 TEST(Autoencoder, OfOneChannelMakesGreyPictures) {
   const ChangedPipeline pipeline("pipeline_sd15");
   pipeline.set_channels(1);
