@@ -24,19 +24,27 @@ Error no_pipeline(const ModelSource& model) {
           ", expected one of " + models::prompt_pipeline_names()};
 }
 
-/// Whether something is not in the folder, or Troupe does not have it. Where
-/// such an error has no hint, what helps is a matter of who asks.
-bool is_lack(const Error& error) {
-  return error.code() == Errc::unsupported || error.code() == Errc::not_found;
+/// The error, with what helps whoever asks for prompts if something is not in
+/// the folder or Troupe does not have it. The command that converts pickled
+/// weights stays what helps most.
+Error with_hint(const Error& error, const std::string& hint) {
+  const bool has_hint = !error.hint().empty();
+  if (error.code() == Errc::not_found) {
+    return {error.code(), error.place(), error.message(),
+            has_hint ? error.hint() + ", or " + hint : hint};
+  }
+  return error.code() == Errc::unsupported && !has_hint
+             ? Error(error.code(), error.place(), error.message(), hint)
+             : error;
 }
 
-/// fn(), whose errors about a lack have no hint.
+/// fn(), whose errors about what Troupe does not have are without a hint.
 template <typename Fn>
 auto without_hints(const Fn& fn) {
   try {
     return fn();
   } catch (const Error& error) {
-    if (!is_lack(error)) {
+    if (error.code() != Errc::unsupported) {
       throw;
     }
     throw Error(error.code(), error.place(), error.message());
@@ -51,10 +59,7 @@ Error unusable_encoder(const models::Checkpoint& checkpoint,
     return {Errc::not_found, (checkpoint.folder / of.encoder).string(),
             "the pipeline has no text encoder"};
   }
-  const Error& why = found->second;
-  // The command that converts pickled weights stays what helps most.
-  return {why.code(), why.place(), why.message(),
-          why.code() == Errc::not_found ? std::string() : why.hint()};
+  return found->second;
 }
 
 const config::BundledEncoder& bundled_encoder(const std::string& model,
@@ -131,11 +136,7 @@ PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
   try {
     open_parts(model);
   } catch (const Error& error) {
-    if (!is_lack(error) || !error.hint().empty()) {
-      throw;
-    }
-    throw Error(error.code(), error.place(), error.message(),
-                std::string(hint));
+    throw with_hint(error, std::string(hint));
   }
   // Found before gigabytes of weights are read.
   std::int64_t width = 0;

@@ -110,6 +110,17 @@ TEST(Model, SaysThatGitLeftAPointer) {
                  {"1-of-1.safetensors", "Git LFS", "git lfs pull"});
 }
 
+TEST(Model, SaysThatGitLeftAPointerToATokenizer) {
+  const TempFolder folder;
+  std::filesystem::copy(TROUPE_GOLDEN "/pipeline_sd15", folder.path("m"),
+                        std::filesystem::copy_options::recursive);
+  (void)folder.write("m/tokenizer/tokenizer.json",
+                     "version https://git-lfs.github.com/spec/v1\noid x\n");
+  expect_refused(
+      {"sample", "-m", folder.path("m"), "-p", "a cat", "-o", "a.png"},
+      {"m/tokenizer/tokenizer.json", "Git LFS", "git lfs pull"});
+}
+
 TEST(EmptyValues, AreRefusedAndTakeNothingFromTheNextArgument) {
   for (const std::string name : {"--out", "--steps", "--class", "--save",
                                  "--sigmas", "--config", "--cfg-scale"}) {
