@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "actors/artefacts/png.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/text.h"
@@ -119,7 +120,7 @@ OutputPaths::OutputPaths(const std::string& out,
     is_stdout_ = true;
     return;
   }
-  check(fs::path(out).filename() != ".png", out,
+  check(lowered(fs::path(out).filename().string()) != ".png", out,
         "a name is missing before .png",
         "was a shell variable meant that is not set?");
   const std::size_t open = out.find('{');
@@ -131,7 +132,7 @@ OutputPaths::OutputPaths(const std::string& out,
     has_index_ = true;
     return;
   }
-  check(out.ends_with(".png"), out, "images are written as PNG",
+  check(is_png_name(out), out, "images are written as PNG",
         "end the name in .png, or give a folder");
   if (open == std::string::npos) {
     check(samples.size() <= 1, out, "one file name for several samples",

@@ -13,6 +13,7 @@
 #include "actors/artefacts/png_chunks.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -289,6 +290,12 @@ std::vector<std::byte> encode_png(const Image& image) {
   }
   png_write_end(writer.png, writer.info);
   return bytes;
+}
+
+bool is_png_name(std::string_view path) {
+  constexpr std::size_t kEnding = 4;
+  return path.size() >= kEnding &&
+         lowered(path.substr(path.size() - kEnding)) == ".png";
 }
 
 PictureKind picture_kind(std::string_view text) {

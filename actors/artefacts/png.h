@@ -17,6 +17,9 @@ inline constexpr const char* kKindKeyword = "troupe.kind";
 /// Bytes of a file; longer ones are not read.
 inline constexpr std::size_t kLargestPng = std::size_t{256} << 20U;
 
+/// Whether a file of this name is a PNG: it ends in ".png", in any case.
+[[nodiscard]] bool is_png_name(std::string_view path);
+
 /// What a picture is for: sheets and previews may be written over by the run
 /// that goes on, images never.
 enum class PictureKind : std::uint8_t { image, sheet, preview };

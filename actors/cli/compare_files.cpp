@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/artefacts/png.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/core/dtype.h"
@@ -236,9 +237,9 @@ std::string describe(const Distance& distance, std::string_view unit) {
 
 Comparison compare_files(const std::string& path, const std::string& other,
                          const std::optional<double>& tolerance) {
-  const bool is_image = path.ends_with(".png");
+  const bool is_image = is_png_name(path);
   require(
-      is_image == other.ends_with(".png"), Errc::invalid_argument, "--against",
+      is_image == is_png_name(other), Errc::invalid_argument, "--against",
       "an image and tensors cannot be compared: got " + path + " and " + other,
       "give two .png images, or two tensor files");
   Comparison found =

@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 
+#include "actors/artefacts/png.h"
 #include "actors/artefacts/summary.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/inspect_items.h"
@@ -109,7 +110,7 @@ Json describe(const std::string& path) {
   if (path.ends_with(".npz") || path.ends_with(".npy")) {
     return describe_arrays(path);
   }
-  if (path.ends_with(".png")) {
+  if (is_png_name(path)) {
     return describe_image(path);
   }
   throw Error(Errc::invalid_argument, path,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "actors/artefacts/contact_sheet.h"
+#include "actors/artefacts/png.h"
 #include "actors/artefacts/png_chunks.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/image_recipe.h"
@@ -45,7 +46,7 @@ void check_png_name(const char* flag, const std::string& path) {
   if (path.empty()) {
     return;
   }
-  require(path.ends_with(".png"), Errc::invalid_argument, flag,
+  require(is_png_name(path), Errc::invalid_argument, flag,
           "pictures are written as PNG: got " + in_quotes(path),
           "end the name in .png");
   require(path.find('{') == std::string::npos, Errc::invalid_argument, flag,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "actors/artefacts/png.h"
 #include "actors/artefacts/summary.h"
 #include "actors/cli/compare_files.h"
 #include "actors/cli/image_recipe.h"
@@ -182,7 +183,7 @@ Finding check(Invocation& invocation, const std::string& path,
     require(!tolerance_of(invocation.config), Errc::invalid_argument,
             "--tolerance", "a recipe that is run again gives the same bytes",
             "give it together with --against FILE");
-    require(path.ends_with(".png"), Errc::invalid_argument, path,
+    require(is_png_name(path), Errc::invalid_argument, path,
             "only images carry a recipe that can be run again",
             "give --against FILE to compare two files");
     return sample_again(invocation, path, said);

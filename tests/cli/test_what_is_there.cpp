@@ -121,6 +121,22 @@ TEST(Model, SaysThatGitLeftAPointerToATokenizer) {
       {"m/tokenizer/tokenizer.json", "Git LFS", "git lfs pull"});
 }
 
+TEST(Png, EndsInAnyCase) {
+  const TempFolder folder;
+  const std::string out = folder.path("OUT.PNG");
+  const Outcome outcome = run(tiny_sample({"-c", "1", "-o", out}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(run({"inspect", out}).exit_code, 0);
+  EXPECT_EQ(run({"sample", "--random-weights", "dit-tiny", "--from", out, "-o",
+                 folder.path("again.Png")})
+                .exit_code,
+            0);
+  EXPECT_EQ(folder.read("again.Png"), folder.read("OUT.PNG"));
+  expect_refused(
+      {"sample", "--random-weights", "dit-tiny", "-o", folder.path(".PNG")},
+      {"a name is missing"});
+}
+
 TEST(EmptyValues, AreRefusedAndTakeNothingFromTheNextArgument) {
   for (const std::string name : {"--out", "--steps", "--class", "--save",
                                  "--sigmas", "--config", "--cfg-scale"}) {
