@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,10 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <utility>
+#include <variant>
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -101,41 +104,83 @@ Endpoint parse_endpoint(std::string_view text) {
   refuse(text, "begins with neither tcp:// nor ipc:// nor inproc://");
 }
 
-bool is_public(const Endpoint& endpoint) {
-  if (endpoint.transport != Transport::tcp) {
-    return false;
-  }
+namespace {
+
+bool is_loopback(const std::string& host) {
   in_addr address{};
-  const bool is_numeric =
-      inet_pton(AF_INET, endpoint.where.c_str(), &address) == 1;
-  const bool is_loopback = is_numeric && (ntohl(address.s_addr) >> 24U) == 127U;
-  return !is_loopback && endpoint.where != "[::1]";
+  return host == "[::1]" || (inet_pton(AF_INET, host.c_str(), &address) == 1 &&
+                             ntohl(address.s_addr) >> 24U == 127U);
 }
 
-void check_host(const Endpoint& endpoint) {
+/// Whether the host of a tcp endpoint is a name, which the system looks up.
+bool is_host_name(const Endpoint& endpoint) {
   in_addr address{};
-  if (endpoint.transport != Transport::tcp || endpoint.where.starts_with('[') ||
-      inet_pton(AF_INET, endpoint.where.c_str(), &address) == 1) {
-    return;
-  }
+  return endpoint.transport == Transport::tcp &&
+         !endpoint.where.starts_with('[') && endpoint.where != "*" &&
+         inet_pton(AF_INET, endpoint.where.c_str(), &address) != 1;
+}
+
+/// The first address of a name, in network order, or the error of getaddrinfo.
+std::variant<in_addr, int> looked_up(const std::string& name) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;  // ZeroMQ looks for no other
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int error =
-      getaddrinfo(endpoint.where.c_str(), nullptr, &wanted, &found);
-  if (error == 0) {
-    freeaddrinfo(found);
+  const int error = getaddrinfo(name.c_str(), nullptr, &wanted, &found);
+  if (error != 0) {
+    return error;
   }
+  sockaddr_in first{};
+  std::memcpy(&first, found->ai_addr, sizeof first);
+  freeaddrinfo(found);
+  return first.sin_addr;
+}
+
+}  // namespace
+
+bool is_public(const Endpoint& endpoint) {
+  return endpoint.transport == Transport::tcp && !is_loopback(endpoint.where);
+}
+
+void check_host(const Endpoint& endpoint) {
+  if (!is_host_name(endpoint)) {
+    return;
+  }
+  const auto found = looked_up(endpoint.where);
+  const int* error = std::get_if<int>(&found);
   // Nobody answered just now: that says nothing of the name. The dial finds
   // out.
-  if (error == 0 || error == EAI_AGAIN) {
+  if (error == nullptr || *error == EAI_AGAIN) {
     return;
   }
   throw Error(Errc::unreachable, kLinkPlace,
               "the host name " + in_quotes(endpoint.where) +
-                  " is not known here (" + gai_strerror(error) + ")",
+                  " is not known here (" + gai_strerror(*error) + ")",
               "look whether it is spelt right, or give the host's address");
+}
+
+void check_is_address(const Endpoint& endpoint) {
+  if (!is_host_name(endpoint) || if_nametoindex(endpoint.where.c_str()) != 0) {
+    return;
+  }
+  const auto found = looked_up(endpoint.where);
+  const in_addr* address = std::get_if<in_addr>(&found);
+  std::array<char, INET_ADDRSTRLEN> text{};
+  if (address != nullptr) {
+    inet_ntop(AF_INET, address, text.data(), text.size());
+  }
+  const std::string got = text.data();
+  throw Error(
+      Errc::invalid_argument, kLinkPlace,
+      "a process listens at an address, not at a host name: got " +
+          in_quotes(endpoint.where) +
+          (got.empty() ? ", which is not known here" : ", which is " + got),
+      got.empty() ? "hostname -I lists this machine's addresses"
+      : is_loopback(got)
+          ? "give " + got +
+                " for workers on this machine alone, or one of the addresses "
+                "that hostname -I lists"
+          : "give " + got);
 }
 
 void prepare_folder(const Endpoint& endpoint) {

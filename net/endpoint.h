@@ -29,6 +29,11 @@ struct Endpoint {
 /// which may take seconds. Errors: Errc::unreachable.
 void check_host(const Endpoint& endpoint);
 
+/// Checks that the host of a tcp endpoint is an address or an interface: ZeroMQ
+/// listens at no host names. Asks the system what a name stands for, which may
+/// take seconds. Errors: Errc::invalid_argument with the address of the name.
+void check_is_address(const Endpoint& endpoint);
+
 /// Makes the folder of an ipc endpoint, and those above it, with mode 0700
 /// where they are missing. Errors:
 /// Errc::invalid_argument if it is not ours or others may enter it, Errc::io.

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <optional>
 
 #include "actors/remote/client_service.h"
 #include "kernels/core/error.h"
@@ -14,6 +13,20 @@
 #include "net/keys.h"
 
 namespace troupe::actors {
+namespace {
+
+/// fn(), whose errors are at `place`.
+template <typename Fn>
+auto at_place(const std::string& place, const Fn& fn) {
+  try {
+    return fn();
+  } catch (const Error& error) {
+    throw Error(error.code(), place, error.message(), error.hint());
+  }
+}
+
+}  // namespace
+
 net::HubOptions hub_options(const config::Config& config,
                             std::string_view role) {
   net::HubOptions options;
@@ -41,19 +54,15 @@ bool only_directs(const config::Config& config) {
 net::Endpoint checked_endpoint(const config::Config& config,
                                const std::string& text,
                                const std::string& place) {
-  std::optional<net::Endpoint> endpoint;
-  try {
-    endpoint = net::parse_endpoint(text);
-  } catch (const Error& error) {
-    throw Error(error.code(), place, error.message(), error.hint());
-  }
-  require(!config.secret_file.empty() || !net::is_public(*endpoint),
+  const net::Endpoint endpoint =
+      at_place(place, [&] { return net::parse_endpoint(text); });
+  require(!config.secret_file.empty() || !net::is_public(endpoint),
           Errc::invalid_argument, place,
           "other machines have this address, and there are no keys: got " +
               in_quotes(text),
           "give --secret-file (troupe keys new makes it), or use 127.0.0.1 or "
           "ipc:///PATH");
-  return *endpoint;
+  return endpoint;
 }
 
 void check_listening(const config::Config& config) {
@@ -74,7 +83,11 @@ void check_listening(const config::Config& config) {
           "add --listen ADDR, or leave it out");
   (void)hub_options(config, kCoordinatorRole);
   if (!config.listen.empty()) {
-    (void)checked_endpoint(config, config.listen, config.place_of("listen"));
+    const std::string place = config.place_of("listen");
+    at_place(place, [&] {
+      net::check_is_address(net::parse_endpoint(config.listen));
+    });
+    (void)checked_endpoint(config, config.listen, place);
   }
 }
 

@@ -10,6 +10,7 @@ namespace troupe::actors {
 std::string listen_at(net::Hub& hub, const std::string& endpoint,
                       const std::string& place) {
   try {
+    net::check_is_address(net::parse_endpoint(endpoint));
     return hub.listen(endpoint);
   } catch (const Error& error) {
     throw Error(error.code(), place, error.message(),

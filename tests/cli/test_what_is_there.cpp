@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "actors/artefacts/png.h"
 #include "tests/cli/program.h"
 
@@ -119,6 +121,21 @@ TEST(Model, SaysThatGitLeftAPointerToATokenizer) {
   expect_refused(
       {"sample", "-m", folder.path("m"), "-p", "a cat", "-o", "a.png"},
       {"m/tokenizer/tokenizer.json", "Git LFS", "git lfs pull"});
+}
+
+TEST(Listen, SaysWhichAddressAHostNameStandsFor) {
+  std::array<char, 256> name{};
+  ASSERT_EQ(::gethostname(name.data(), name.size() - 1), 0);
+  const std::string host = name.data();
+  for (const std::string& other : {host, std::string("nowhere.invalid")}) {
+    if (other == "localhost") {
+      continue;
+    }
+    expect_refused({"sample", "--random-weights", "dit-tiny", "-o", "a.png",
+                    "--listen", "tcp://" + other + ":0"},
+                   {"[--listen]", "at an address, not at a host name",
+                    "got '" + other + "'"});
+  }
 }
 
 TEST(Png, EndsInAnyCase) {
