@@ -20,9 +20,10 @@ namespace fs = std::filesystem;
 namespace troupe::actors {
 
 void fail_in_cache(const fs::path& path, const std::string& what, int reason) {
-  throw Error(
-      file_error(reason), path.string(), what + ": " + std::strerror(reason),
-      "mend that, or name another folder with --cache; what has come is kept");
+  throw Error(file_error(reason), path.string(),
+              what + ": " + std::strerror(reason),
+              "change that, or name another folder with --cache; what has come "
+              "is kept");
 }
 
 void make_cache_folder(const fs::path& folder) {
@@ -30,6 +31,9 @@ void make_cache_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error) {
     fail_in_cache(folder, "cannot be made", error.value());
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    fail_in_cache(folder, "may not be written to", errno);
   }
 }
 

@@ -14,8 +14,8 @@ namespace troupe::actors {
 [[noreturn]] void fail_in_cache(const std::filesystem::path& path,
                                 const std::string& what, int reason);
 
-/// Makes a folder of the cache, with those above it. Errors: Errc::io;
-/// Errc::no_space.
+/// Makes a folder of the cache, with those above it, and checks that files can
+/// be made in it. Errors: Errc::io; Errc::no_space.
 void make_cache_folder(const std::filesystem::path& folder);
 
 /// An open file of the cache, closed in any case. Errors of all: Errc::io;

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "actors/cli/cache_file.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -123,13 +124,17 @@ void EncodingCache::keep_weights(std::uint64_t key,
 
 void EncodingCache::write(const char* what,
                           const std::function<void()>& fn) const {
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
+  if (has_failed_) {
+    return;
+  }
   try {
+    make_cache_folder(folder_);
     fn();
   } catch (const Error& failure) {
+    has_failed_ = true;
     log_message(LogLevel::warning,
-                std::string(what) + " is not kept: " + failure.what());
+                std::string(what) + " is not kept, nor are others: " +
+                    failure.what() + "; name another folder with --cache");
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -32,8 +33,8 @@ class EncodingCache {
 
   /// Nothing if there is no whole entry of this key.
   [[nodiscard]] std::optional<Entry> find(std::uint64_t key) const;
-  /// A file that cannot be written is a line in the log: the run does not need
-  /// it.
+  /// A file that cannot be written is a line in the log, and none is written
+  /// after it: the run does not need them.
   void keep(std::uint64_t key, const Entry& entry) const;
 
   /// The hash that was kept under this key of an encoder; 0: none.
@@ -49,6 +50,7 @@ class EncodingCache {
   void write(const char* what, const std::function<void()>& fn) const;
 
   std::filesystem::path folder_;
+  mutable std::atomic<bool> has_failed_ = false;
 };
 
 }  // namespace troupe::actors

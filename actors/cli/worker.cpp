@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/cli/cache_file.h"
 #include "actors/cli/encode_offered.h"
 #include "actors/cli/job_search.h"
 #include "actors/cli/link_options.h"
@@ -270,6 +271,9 @@ int run_worker(Invocation& invocation) {
           "troupe sample --listen ADDR says so when it begins");
   (void)checked_endpoint(config, config.join, config.place_of("join"));
   check_peers(config);
+  if (!config.cache.empty()) {
+    make_cache_folder(config.cache);
+  }
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   const Wishes wishes(invocation, stop);
   const config::WorkerCount workers = workers_of_member(config);

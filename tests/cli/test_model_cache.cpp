@@ -259,15 +259,15 @@ TEST_F(ModelCache, IsNotUsedWhereTheModelIs) {
   EXPECT_FALSE(fs::exists(cache_));
 }
 
-TEST_F(ModelCache, SaysWhereItCannotBe) {
+TEST_F(ModelCache, SaysWhereItCannotBeBeforeAJobIsLookedFor) {
   std::ofstream(cache_) << "a file";
-  LinkJob job({"--method", "batch", "-n", "2"}, TROUPE_DEMO);
-  job.add_worker({"--cache", cache_});
-  const Outcome outcome = job.worker(0).wait();
+  const Outcome outcome = run(
+      {"worker", "--join", "ipc://" + cache_ + ".socket/a", "--cache", cache_});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find(cache_), std::string::npos) << outcome.err;
-  job.add_worker({"-m", TROUPE_DEMO});
-  (void)job.finish();
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find(cache_ + "] cannot be made: Not a directory"),
+            std::string::npos)
+      << outcome.err;
 }
 
 }  // namespace
