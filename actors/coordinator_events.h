@@ -123,6 +123,8 @@ struct CoordinatorOptions {
   LeaseOptions lease = {};
   /// A sample fails when one of its tasks was lost so often with its worker.
   int max_attempts = 3;
+  /// The job goes on when the first samples fail, however many.
+  bool keep_going = false;
   CutOptions cuts = {};
   /// While there are no workers, the job waits for a process to join. Otherwise
   /// it ends, and one that begins without workers is an error.

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace troupe::actors {
@@ -16,7 +17,7 @@ using samplers::Task;
 constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
 // With this many failures and no success the fault is the job's, not the
 // samples'.
-constexpr std::uint64_t kHopeless = 3;
+constexpr std::uint64_t kHopeless = 16;
 
 /// A peer can say any number.
 bool is_of_worker_below(int num_workers, const CoordinatorEvent& event) {
@@ -349,10 +350,17 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
 }
 
 void CoordinatorPolicy::end_if_hopeless() {
-  if (first_failure_ && ended_totals_.samples_done == 0 &&
+  if (!options_.keep_going && first_failure_ &&
+      ended_totals_.samples_done == 0 &&
       ended_totals_.samples_failed >=
           std::min<std::uint64_t>(kHopeless, options_.samples.size())) {
-    end_job(false, first_failure_);
+    Failure cause = *first_failure_;
+    if (ended_totals_.samples_failed < options_.samples.size()) {
+      cause.message += " (every image so far has failed)";
+      cause.hint += (cause.hint.empty() ? "" : "; ") +
+                    std::string("--keep-going goes on with the others");
+    }
+    end_job(false, std::move(cause));
   }
 }
 

@@ -122,6 +122,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.means = spec.means;
   options.lease = spec.lease;
   options.max_attempts = spec.max_attempts;
+  options.keep_going = spec.keep_going;
   options.cuts = spec.cuts;
   options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
   if (const auto most_rows = spec.parts.method.kind->most_rows) {

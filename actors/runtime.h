@@ -48,8 +48,9 @@ struct JobSpec {
   /// can prepare weights for minutes.
   LeaseOptions lease = {.least = std::chrono::seconds(10),
                         .unmeasured = std::chrono::minutes(10)};
-  int max_attempts = 3;  ///< see CoordinatorOptions
-  CutOptions cuts = {};  ///< the same
+  int max_attempts = 3;     ///< see CoordinatorOptions
+  bool keep_going = false;  ///< the same
+  CutOptions cuts = {};     ///< the same
   RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};

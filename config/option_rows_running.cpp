@@ -251,6 +251,9 @@ std::span<const Option> running_rows() {
        often(kSample), field(&Config::grid), "none"},
       {"exists", "", 0, "WHAT", "error, skip or replace outputs that are there",
        kOutput, often(kSample) | kEncode, field(&Config::exists)},
+      {"keep-going", "", 0, "",
+       "go on although the first 16 images have failed", kOutput, kSample,
+       field(&Config::keep_going)},
       {"save", "", 0, "KIND=FILE",
        "latents=FILE, the final ones [n, C, H, W]; trajectory=FILE, after "
        "every "

@@ -245,7 +245,8 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .preview_every = outputs.preview ? outputs.preview_every : 0,
        .trajectory = !outputs.trajectory.empty(),
        .trace = !outputs.trace.empty(),
-       .on_class_change = invocation.config.on_class_change},
+       .on_class_change = invocation.config.on_class_change,
+       .keep_going = invocation.config.keep_going},
       [&invocation](const std::string& by) { invocation.signals->cancel(by); });
   const ShownJob shown(metrics, [&company] { return company.status(); });
   run.result = company.run();

@@ -248,17 +248,22 @@ TEST(CoordinatorPolicy, FindsTheRowAtFaultByRunningEachAlone) {
   EXPECT_EQ(num_done(company), 3U);
 }
 
-TEST(CoordinatorPolicy, EndsTheJobWhenEverySampleFails) {
-  Company company({.kind = MethodKind::batch}, 1, 100);
-  company.raise_all();
-  int answers = 0;
-  for (; company.times_ended == 0; ++answers) {
-    company.on(company.fail(company.take(0), Errc::non_finite));
+TEST(CoordinatorPolicy, EndsTheJobWhenTheFirstSixteenSamplesFail) {
+  for (const bool keep_going : {false, true}) {
+    Company company({.kind = MethodKind::batch}, 1, 100,
+                    {.keep_going = keep_going});
+    company.raise_all();
+    int answers = 0;
+    for (; company.times_ended == 0; ++answers) {
+      company.on(company.fail(company.take(0), Errc::non_finite));
+    }
+    EXPECT_EQ(answers, keep_going ? 100 : 16);
+    EXPECT_EQ(company.end.unfinished.size(), keep_going ? 0U : 84U);
+    ASSERT_EQ(company.end.failure.has_value(), !keep_going);
+    if (company.end.failure) {
+      EXPECT_EQ(company.end.failure->code, Errc::non_finite);
+    }
   }
-  EXPECT_EQ(answers, 3);
-  ASSERT_TRUE(company.end.failure);
-  EXPECT_EQ(company.end.failure->code, Errc::non_finite);
-  EXPECT_EQ(company.end.unfinished.size(), 97U);
 }
 
 TEST(CoordinatorPolicy, EndsTheJobOnAnErrorThatIsNotASamples) {

@@ -100,6 +100,25 @@ TEST(Sample, KeepsTheOthersWhenOneImageFails) {
             2);
 }
 
+TEST(Sample, GoesOnWhereTheFirstImagesFail) {
+  const TempFolder folder;
+  Tensor latents = Tensor::zeros({5, 3, 16, 16}, DType::f32);
+  for (const int failing : {0, 1, 2, 3}) {
+    std::ranges::fill(latents.item(failing).span<float>(), 3e38F);
+  }
+  const std::vector<std::byte> file =
+      actors::encode_npz(std::vector<NamedTensor>{{"latents", latents}});
+  (void)folder.write("latents.npz",
+                     {reinterpret_cast<const char*>(file.data()), file.size()});
+  const Outcome outcome =
+      run(tiny_sample({"-n", "5", "--class", "1", "--init-latents",
+                       folder.path("latents.npz"), "-o", folder.path("out")}));
+  EXPECT_EQ(outcome.exit_code, 7) << outcome.err;
+  EXPECT_NE(outcome.err.find("4 of 5 images failed, the first is 0: "),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(Sample, AnArrayOfRangesMakesTheFilesOfOneRun) {
   const TempFolder whole;
   const TempFolder parts;
