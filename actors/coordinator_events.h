@@ -121,8 +121,9 @@ struct CoordinatorOptions {
   std::map<int, std::uint64_t> value_budgets = {};
   ProcessMeans means = {};  ///< of the coordinator's process
   LeaseOptions lease = {};
-  /// A sample fails when one of its tasks was lost so often with its worker.
-  int max_attempts = 3;
+  /// A sample is parked when one of its tasks was lost so often with its worker
+  /// while it ran alone; 0: never.
+  int max_losses = 3;
   /// The job goes on when the first samples fail, however many.
   bool keep_going = false;
   CutOptions cuts = {};
@@ -149,10 +150,13 @@ struct StopRequested {};
 struct JobFault {
   Failure cause;
 };
-/// A process has ended, with its workers and its values.
+/// A process is no more, with its workers and its values.
 struct ProcessDown {
   int process = 0;
   Failure cause;
+  /// It has ended, as far as its link or its node shows. Otherwise it is
+  /// silent, has left, or was sent away: then no task is blamed for its loss.
+  bool has_ended = false;
 };
 /// A message to a process of another host and its answer take this long, as the
 /// link measures it. Not known: nothing to speak of.

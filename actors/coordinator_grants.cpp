@@ -49,6 +49,10 @@ int CoordinatorPolicy::planned_worker(const Sample& sample, int part) const {
 }
 
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
+  const auto losses = sample.losses.find(task.id);
+  if (losses != sample.losses.end()) {
+    return worker_of_suspect(sample, losses->second);
+  }
   if (spreads(task)) {
     const int least = live_.least_loaded(class_of(sample), seconds(now_));
     // If that worker's memory is full, the sample's own workers compute the
@@ -135,6 +139,12 @@ Duration CoordinatorPolicy::round_trip_of(const Sample& sample) const {
 void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   work.run = sample.run;
   const int index = worker_of(sample, work.task);
+  const auto losses = sample.losses.find(work.task.id);
+  const bool is_suspect = losses != sample.losses.end();
+  work.alone = work.alone || is_suspect;
+  if (is_suspect && index >= 0 && risks_job(losses->second, index)) {
+    parked_.emplace(sample.index, work.task.id);
+  }
   if (index < 0 || reads_unplaced(work)) {
     unplaced_.push_back(std::move(work));
     return;

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
+#include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "actors/coordinator_policy.h"
@@ -13,20 +14,15 @@
 namespace troupe::actors {
 namespace {
 
-/// A job loses fewer GPUs and processes than this. A sample that has restarted
-/// so often would restart again and again.
-constexpr std::uint32_t kMostRuns = 32;
+/// A sample that has restarted so often, while no process and no GPU was lost,
+/// would restart again and again.
+constexpr int kMostUnexplainedRuns = 32;
 
 /// A tick that comes so much later than the last one comes late.
 constexpr Duration kGap = std::chrono::seconds(2);
 
-Failure lost_too_often(std::uint64_t sample_index, int losses) {
-  return {Errc::job_failed, "coordinator",
-          "a task of sample " + std::to_string(sample_index) +
-              " was lost with its worker: got " + std::to_string(losses) +
-              " losses, expected fewer",
-          "look in the log for what ends the workers"};
-}
+/// Ends of processes of one host within this time are one incident.
+constexpr Duration kOneIncident = std::chrono::seconds(2);
 
 Failure values_gone(std::uint64_t sample_index) {
   return {Errc::job_failed, "coordinator",
@@ -124,10 +120,8 @@ void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
     set_alive(index, false);
     tally_.lost_worker(at(index).traits.process);
     ++recoveries_;
-    count_losses(index);
     std::ranges::move(take_tasks_of(index), std::back_inserter(tasks));
   }
-  fail_poisoned();
   reroute(std::move(tasks));
 }
 
@@ -144,52 +138,172 @@ void CoordinatorPolicy::reroute(std::vector<SampleTask> tasks) {
   }
 }
 
-/// Counts a loss for each task of the lost worker's pass. These tasks will run
-/// alone, to find a task that kills its workers. The worker has not said which
-/// tasks its pass had. The packer's rule says it: a worker takes tasks in the
-/// order in which they became ready.
-void CoordinatorPolicy::count_losses(int index) {
+/// Counts a loss against each task of the lost worker's pass: one of them may
+/// have ended the worker. The worker has not said which tasks its pass had. The
+/// packer's rule says it: a worker takes tasks in the order in which they
+/// became ready.
+void CoordinatorPolicy::count_losses(int index, const std::string& what,
+                                     bool took_process) {
+  if (at(index).drains) {
+    return;
+  }
   std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> by_readiness;
   for (const auto& [number, granted] : at(index).held) {
-    const SampleTask& work = granted.work;
-    by_readiness.emplace(std::pair(ready_since(work), number), work);
+    if (const auto since = ready_since(granted.work)) {
+      by_readiness.emplace(std::pair(*since, number), granted.work);
+    }
   }
   Packer packer;
   for (auto& [place, work] : by_readiness) {
     packer.push(std::move(work));
   }
+  const int process = at(index).traits.process;
+  const TaskLoss loss{.worker = index,
+                      .process = process,
+                      .when = now_,
+                      .took_process = took_process,
+                      .what = took_process
+                                  ? what
+                                  : "worker " + std::to_string(index) +
+                                        " of process " +
+                                        std::to_string(process) + " " + what};
+  const auto is_incident_of = [&](const TaskLoss& last) {
+    return took_process && last.took_process &&
+           is_same_host(last.process, process) &&
+           now_ - last.when <= kOneIncident;
+  };
   for (const SampleTask& work : packer.next(at(index).traits.max_rows)) {
-    at(index).held.at(work.grant).work.alone = true;
-    if (Sample* sample = sample_of(work)) {
-      const int losses = ++sample->losses[work.task.id];
-      if (losses >= options_.max_attempts) {
-        poisoned_[work.sample_index] = losses;
-      }
+    Sample* sample = sample_of(work);
+    if (sample == nullptr) {
+      continue;
+    }
+    std::vector<TaskLoss>& losses = sample->losses[work.task.id];
+    if (!losses.empty() && is_incident_of(losses.back())) {
+      continue;
+    }
+    losses.push_back(loss);
+    losses.back().was_alone = work.alone;
+    if (options_.max_losses > 0 &&
+        std::ranges::count(losses, true, &TaskLoss::was_alone) >=
+            options_.max_losses) {
+      parked_.emplace(sample->index, work.task.id);
     }
   }
 }
 
+/// A process that does not say which machine it is on has one of its own.
+bool CoordinatorPolicy::is_same_host(int process, int other) const {
+  const std::uint64_t machine = tally_.machine_of(process);
+  return process == other ||
+         (machine != 0 && machine == tally_.machine_of(other));
+}
+
+bool CoordinatorPolicy::ends_processes(const std::vector<TaskLoss>& losses) {
+  return std::ranges::any_of(losses, &TaskLoss::took_process);
+}
+
+/// Whether another worker of the process has a task that may end the process.
+bool CoordinatorPolicy::is_beside_suspect(int index) {
+  const auto may_end = [this](const auto& held) {
+    const SampleTask& work = held.second.work;
+    const Sample* sample = work.alone ? sample_of(work) : nullptr;
+    if (sample == nullptr || !ready_since(work)) {
+      return false;
+    }
+    const auto losses = sample->losses.find(work.task.id);
+    return losses != sample->losses.end() && ends_processes(losses->second);
+  };
+  for (int w = 0; w < num_workers(); ++w) {
+    if (w != index && at(w).traits.process == at(index).traits.process &&
+        std::ranges::any_of(at(w).held, may_end)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A task that was lost with its worker goes to another host, or else to
+/// another process, or else to another worker. If it has ended a process, it
+/// goes to the coordinator's process last of all, because the job would end
+/// with that, and two such tasks never run in one process: the end of it would
+/// count against both. −1: no worker of the class can take it now.
+int CoordinatorPolicy::worker_of_suspect(const Sample& sample,
+                                         const std::vector<TaskLoss>& losses) {
+  const TaskLoss& last = losses.back();
+  const bool may_end = ends_processes(losses);
+  const auto cost_of = [&](int w) {
+    const Worker& worker = workers_[static_cast<std::size_t>(w)];
+    const int process = worker.traits.process;
+    return std::tuple(may_end && process == kHomeProcess,
+                      is_same_host(process, last.process),
+                      process == last.process, w == last.worker, worker.heavy);
+  };
+  int best = -1;
+  for (int w = 0; w < num_workers(); ++w) {
+    const Worker& worker = workers_[static_cast<std::size_t>(w)];
+    if (worker.alive && !worker.drains &&
+        worker.traits.execution_class == class_of(sample) &&
+        !(may_end && is_beside_suspect(w)) &&
+        (best < 0 || cost_of(w) < cost_of(best))) {
+      best = w;
+    }
+  }
+  return best;
+}
+
+/// Whether the job may end with the task at this worker: the task ended a
+/// process while it ran alone, and only the coordinator's process is left.
+bool CoordinatorPolicy::risks_job(const std::vector<TaskLoss>& losses,
+                                  int worker) const {
+  return options_.max_losses > 0 && !options_.waits_for_processes &&
+         workers_[static_cast<std::size_t>(worker)].traits.process ==
+             kHomeProcess &&
+         std::ranges::any_of(losses, [](const TaskLoss& loss) {
+           return loss.was_alone && loss.took_process;
+         });
+}
+
 /// When the task became ready: the number of its grant, or of the result that
-/// brought its last input.
-std::uint64_t CoordinatorPolicy::ready_since(const SampleTask& work) {
+/// brought its last input. Nothing: an input is still to be made.
+std::optional<std::uint64_t> CoordinatorPolicy::ready_since(
+    const SampleTask& work) {
   const Sample* sample = sample_of(work);
   std::uint64_t since = work.grant;
   for (const samplers::Slot slot : work.task.inputs) {
     if (sample != nullptr && slot != samplers::kInitialSlot) {
-      constexpr auto kNotYet = std::numeric_limits<std::uint64_t>::max();
-      since = std::max(since, sample->values.since(slot).value_or(kNotYet));
+      const auto made = sample->values.since(slot);
+      if (!made) {
+        return std::nullopt;
+      }
+      since = std::max(since, *made);
     }
   }
   return since;
 }
 
-/// Fails samples whose task was lost too often: it would end one worker after
-/// the other.
-void CoordinatorPolicy::fail_poisoned() {
-  for (const auto& [index, losses] : std::exchange(poisoned_, {})) {
-    if (!ended_ && samples_.contains(index)) {
-      end_sample(index, SampleStatus::failed, lost_too_often(index, losses));
+/// Ends samples with a task that ends one worker after the other.
+void CoordinatorPolicy::park_suspects() {
+  for (const auto& [index, task] : std::exchange(parked_, {})) {
+    const auto found = samples_.find(index);
+    if (ended_ || found == samples_.end()) {
+      continue;
     }
+    const std::vector<TaskLoss>& losses = found->second.losses.at(task);
+    constexpr std::size_t kMostShown = 8;
+    const std::size_t hidden =
+        losses.size() - std::min(losses.size(), kMostShown);
+    std::string ends;
+    for (const TaskLoss& loss : std::span(losses).subspan(hidden)) {
+      ends += (ends.empty() ? "" : "; ") + loss.what +
+              (loss.was_alone ? " (it ran alone)" : "");
+    }
+    end_sample(
+        index, SampleStatus::failed,
+        Failure{Errc::items_failed, "sample " + std::to_string(index),
+                "parked, because a task of it was lost with its worker " +
+                    std::to_string(losses.size()) + " times: " + ends,
+                "look in the logs of these workers for what ended them; "
+                "--max-losses sets how often it is tried"});
   }
 }
 
@@ -235,10 +349,11 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
   for (int w = 0; w < num_workers(); ++w) {
     if (at(w).traits.process == event.process && !at(w).gone) {
       hit.push_back(w);
-      count_losses(w);
+      if (event.has_ended) {
+        count_losses(w, event.cause.message, true);
+      }
     }
   }
-  fail_poisoned();
   for (auto& [number, sample] : samples_) {
     sample.values.lose(event.process);
   }
@@ -272,8 +387,13 @@ void CoordinatorPolicy::remove_workers(const std::vector<int>& leavers,
     lost_.push_back({first.device, cause, first.process});
     ++recoveries_;
   }
-  if (nobody_stays()) {
+  park_suspects();
+  const bool is_done =
+      samples_.empty() && next_sample_ == options_.samples.size();
+  if (nobody_stays() && !is_done) {
     end_job(false, cause);
+  }
+  if (ended_) {
     return;
   }
   note_waiting();
@@ -320,10 +440,14 @@ void CoordinatorPolicy::inputs_gone(const GrantResult& event,
 }
 
 /// Restarts the sample in its execution class. Ends the job if the sample has
-/// had too many runs.
+/// had too many runs that no loss explains.
 void CoordinatorPolicy::restart_in_class(Sample& sample,
                                          std::optional<Failure> cause) {
-  if (sample.run - options_.first_run >= kMostRuns) {
+  const std::size_t num_lost = lost_processes_.size() + lost_memories_.size();
+  if (std::exchange(sample.num_lost, num_lost) != num_lost) {
+    sample.unexplained_runs = 0;
+  }
+  if (++sample.unexplained_runs >= kMostUnexplainedRuns) {
     end_job(false, cause ? std::move(cause) : values_gone(sample.index));
   } else if (!ended_) {
     restart(sample, groups_.best(class_of(sample)).value_or(sample.group));

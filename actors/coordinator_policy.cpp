@@ -19,6 +19,9 @@ constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
 // samples'.
 constexpr std::uint64_t kHopeless = 16;
 
+/// A worker that beat within this time is not silent: four of its beats.
+constexpr Duration kStillBeats = std::chrono::seconds(1);
+
 /// A peer can say any number.
 bool is_of_worker_below(int num_workers, const CoordinatorEvent& event) {
   return std::visit(
@@ -84,6 +87,7 @@ void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
   if (!ended_ && is_of_worker_below(num_workers(), event)) {
     std::visit([this](const auto& e) { handle(e); }, event);
   }
+  park_suspects();
   if (!ended_) {
     release_drained();
   }
@@ -92,6 +96,7 @@ void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
     admit_samples();
     share_samples();
     take_over_samples();
+    park_suspects();
     if (samples_.empty() && next_sample_ == options_.samples.size()) {
       end_job(false, {});
     }
@@ -112,6 +117,7 @@ void CoordinatorPolicy::give_grants(std::vector<CoordinatorCommand>& commands) {
 void CoordinatorPolicy::handle(const WorkerUp& event) {
   Worker& worker = at(event.worker);
   if (worker.alive) {
+    count_losses(event.worker, "was started again");
     lose_workers({event.worker});
   }
   if (worker.gone || worker.drains || ended_) {
@@ -125,6 +131,7 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   worker.ticks = 0;
   worker.settled_ticks = 0;
   worker.last_life = now_;
+  worker.last_beat = now_;
   if (is_deserted_ && groups_.best(-1)) {
     is_deserted_ = false;
     find_groups();
@@ -151,6 +158,7 @@ void CoordinatorPolicy::handle(const WorkerDown& event) {
   Worker& worker = at(event.worker);
   note_known(event.worker);
   if (worker.alive && worker.epoch == event.epoch) {
+    count_losses(event.worker, "ended");
     lose_workers({event.worker});
   }
   if (event.gone && !ended_) {
@@ -160,8 +168,11 @@ void CoordinatorPolicy::handle(const WorkerDown& event) {
 
 void CoordinatorPolicy::handle(const WorkerBeat& event) {
   Worker& worker = at(event.worker);
-  if (worker.epoch == event.epoch &&
-      (event.waits || worker.ticks != event.ticks)) {
+  if (worker.epoch != event.epoch) {
+    return;
+  }
+  worker.last_beat = now_;
+  if (event.waits || worker.ticks != event.ticks) {
     worker.ticks = event.ticks;
     worker.last_life = now_;
     report_progress();
@@ -182,6 +193,9 @@ void CoordinatorPolicy::handle(const TimeTick&) {
         now_ - worker.last_life > options_.lease.least &&
         now_ - worker.last_life > lease_of(w)) {
       silent.push_back(w);
+      if (now_ - worker.last_beat <= kStillBeats) {
+        count_losses(w, "did not go on, while its process did");
+      }
       commands_.push_back(FenceWorker{w, "showed no life for its lease"});
     }
   }

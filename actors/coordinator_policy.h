@@ -99,6 +99,15 @@ class CoordinatorPolicy {
  private:
   /// Memories that keep room for a sample.
   using RoomKept = FlatTable<ValueMemory, std::monostate>;
+  /// The end of a worker while it computed a task.
+  struct TaskLoss {
+    int worker = 0;
+    int process = 0;
+    TimePoint when;
+    bool was_alone = false;  ///< no other task was in the pass
+    bool took_process = false;
+    std::string what;  ///< is known of it
+  };
   struct Sample {
     std::uint64_t index = 0;
     std::unique_ptr<samplers::Method> method;
@@ -125,8 +134,13 @@ class CoordinatorPolicy {
     std::vector<samplers::Slot> rescued;  ///< being brought home
     TimePoint cut_began;  ///< or this run, if it was not cut yet
     int calls_when_cut = 0;
-    /// How often a task was lost with its worker, in all runs, by its number.
-    std::map<std::uint64_t, int> losses;
+    /// Losses of tasks with their workers that count, in all runs, by the
+    /// number of the task. Such a task runs alone.
+    std::map<std::uint64_t, std::vector<TaskLoss>> losses;
+    /// How often it restarted in its class for values that nobody had, since a
+    /// process or a GPU was lost last; how many were lost then.
+    int unexplained_runs = 0;
+    std::size_t num_lost = 0;
   };
   struct Outstanding {
     SampleTask work;
@@ -152,6 +166,7 @@ class CoordinatorPolicy {
     std::uint64_t ticks = 0;          ///< as last heard
     std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
+    TimePoint last_beat;  ///< whether it shows life or not
   };
   /// What is known of a class's speed.
   struct ClassTimes {
@@ -293,9 +308,18 @@ class CoordinatorPolicy {
   void pass_failed(const GrantResult& event, std::vector<SampleTask> pass);
   void lose_workers(const std::vector<int>& lost);
   void reroute(std::vector<SampleTask> tasks);
-  void count_losses(int worker);
-  [[nodiscard]] std::uint64_t ready_since(const SampleTask& work);
-  void fail_poisoned();
+  void count_losses(int worker, const std::string& what,
+                    bool took_process = false);
+  [[nodiscard]] bool is_same_host(int process, int other) const;
+  [[nodiscard]] static bool ends_processes(const std::vector<TaskLoss>& losses);
+  [[nodiscard]] bool is_beside_suspect(int worker);
+  [[nodiscard]] int worker_of_suspect(const Sample& sample,
+                                      const std::vector<TaskLoss>& losses);
+  [[nodiscard]] bool risks_job(const std::vector<TaskLoss>& losses,
+                               int worker) const;
+  [[nodiscard]] std::optional<std::uint64_t> ready_since(
+      const SampleTask& work);
+  void park_suspects();
   std::vector<SampleTask> take_tasks_of(int worker);
   void renew_leases_after_a_gap();
   [[nodiscard]] Duration lease_of(int worker) const;
@@ -375,8 +399,8 @@ class CoordinatorPolicy {
   std::vector<Recall> recalls_;                    ///< to be sent
   std::set<int> draining_;                         ///< processes
   std::set<int> lost_processes_;
-  /// Samples of which a task was lost too often, and the number of its losses.
-  std::map<std::uint64_t, int> poisoned_;
+  /// Samples to be parked, and the task of each that was lost too often.
+  std::map<std::uint64_t, std::uint64_t> parked_;
   std::vector<std::pair<int, Device>> lost_memories_;  ///< process, GPU
 
   JobProgress ended_totals_;  ///< of samples that have ended

@@ -103,7 +103,8 @@ class NodeShell final : public NodeActor::base {
   template <std::invocable Body>
   void guarded(const Body& body) {
     guard(this, body, [this](Failure cause) {
-      send(spec_.coordinator, ProcessDown{spec_.process, std::move(cause)});
+      send(spec_.coordinator,
+           ProcessDown{spec_.process, std::move(cause), true});
     });
   }
 

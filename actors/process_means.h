@@ -28,6 +28,9 @@ struct ProcessMeans {
   /// Of these, what was left when it joined.
   std::uint64_t available_memory_bytes = 0;
   std::vector<DeviceMeans> devices;
+  /// Processes with the same number run on one machine, by its boot identifier
+  /// or else its name; 0: not said.
+  std::uint64_t machine = 0;
 
   friend bool operator==(const ProcessMeans&, const ProcessMeans&) = default;
 };

@@ -49,6 +49,11 @@ void ProcessTally::left(int process, TimePoint now) {
   }
 }
 
+std::uint64_t ProcessTally::machine_of(int process) const {
+  const auto found = entries_.find(process);
+  return found == entries_.end() ? 0 : found->second.figures.means.machine;
+}
+
 std::vector<ProcessFigures> ProcessTally::figures(TimePoint now) const {
   std::vector<ProcessFigures> all;
   all.reserve(entries_.size());

@@ -44,6 +44,8 @@ class ProcessTally {
   void lost_worker(int process);
   void left(int process, TimePoint now);
 
+  /// As ProcessMeans has it; 0: not said.
+  [[nodiscard]] std::uint64_t machine_of(int process) const;
   /// By number.
   [[nodiscard]] std::vector<ProcessFigures> figures(TimePoint now) const;
 

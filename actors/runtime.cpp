@@ -121,7 +121,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.value_budgets[kHomeProcess] = spec.value_budget;
   options.means = spec.means;
   options.lease = spec.lease;
-  options.max_attempts = spec.max_attempts;
+  options.max_losses = spec.max_losses;
   options.keep_going = spec.keep_going;
   options.cuts = spec.cuts;
   options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
@@ -161,7 +161,10 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
     // Ends after the actors: it waits for the threads of their workers.
     ThreadExecutor joiner;
     for (NodeSpec& node : nodes) {
+      // A worker of this process outlives the task that is parked for its ends.
       node.restart = spec.restart;
+      node.restart.max_restarts =
+          std::max(node.restart.max_restarts, spec.max_losses + 1);
       node.job = job;
       node.store = stores[static_cast<std::size_t>(node.process)];
       node.make_executor = spec.make_executor;

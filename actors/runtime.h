@@ -48,7 +48,7 @@ struct JobSpec {
   /// can prepare weights for minutes.
   LeaseOptions lease = {.least = std::chrono::seconds(10),
                         .unmeasured = std::chrono::minutes(10)};
-  int max_attempts = 3;     ///< see CoordinatorOptions
+  int max_losses = 3;       ///< see CoordinatorOptions
   bool keep_going = false;  ///< the same
   CutOptions cuts = {};     ///< the same
   RestartOptions restart = {};

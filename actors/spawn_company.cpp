@@ -57,11 +57,11 @@ Company spawn_company(caf::actor_system& system, ObserversSpec observers,
     node.coordinator = known;
     node.inbox = inbox;
     company.nodes.push_back(spawn_node(system, std::move(node)));
-    at_end_of(
-        company.nodes.back(), "node",
-        [process, coordinator = company.coordinator](Failure cause) {
-          caf::anon_send(coordinator, ProcessDown{process, std::move(cause)});
-        });
+    at_end_of(company.nodes.back(), "node",
+              [process, coordinator = company.coordinator](Failure cause) {
+                caf::anon_send(coordinator,
+                               ProcessDown{process, std::move(cause), true});
+              });
   }
   // Behind its own last words, which say more.
   at_end_of(company.coordinator, "coordinator",

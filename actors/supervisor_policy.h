@@ -16,7 +16,9 @@ struct RestartOptions {
   Duration first_delay = std::chrono::milliseconds(50);
   double factor = 2.0;  ///< each further restart in the window waits longer
   Duration longest_delay = std::chrono::seconds(10);
-  int max_restarts = 3;  ///< within `window`, then the child is given up
+  /// Within `window`, then the child is given up. One task may end it once
+  /// among others and three times alone (CoordinatorOptions::max_losses).
+  int max_restarts = 4;
   Duration window = std::chrono::minutes(1);
 };
 

@@ -114,6 +114,7 @@ struct Config {
   double wait_seconds = 4;
   bool stay = false;
   ClassChange on_class_change = ClassChange::begin_anew;
+  int max_losses = 3;       ///< of a task's workers; 0: any number
   bool keep_going = false;  ///< when the first images fail
   EncodeOn encode_on = EncodeOn::automatic;
   std::string bind;

@@ -36,6 +36,12 @@ std::span<const Option> machine_rows() {
        "class is there: begin-anew (the image's class is in the summary), wait "
        "for a worker of its class, or refuse (the image fails)",
        kMachines, kSample, field(&Config::on_class_change)},
+      {"max-losses", "", 0, "N",
+       "an image is given up when one of its tasks has ended so many workers "
+       "while it ran alone; 0: never. Only the end of a process, or a pass "
+       "that "
+       "hangs, counts",
+       kMachines, kSample, whole(&Config::max_losses, 0)},
       {"encode-on", "", 0, "WHERE",
        "which process encodes the prompts: here, workers (one of those that "
        "come to --listen), or auto: a worker where the text encoders do not "

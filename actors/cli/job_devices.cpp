@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -12,8 +13,10 @@
 #include "actors/cli/isa_in_force.h"
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/system.h"
+#include "kernels/core/temporary_files.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
 #include "kernels/numeric_probe.h"
@@ -221,8 +224,12 @@ std::vector<DeviceKind> kinds_of(const std::vector<JobDevice>& devices) {
 
 ProcessMeans means_of(const std::vector<JobDevice>& devices,
                       const MemoryInfo& memory) {
+  const ProcessStamp here = this_process();
   ProcessMeans means{.memory_bytes = memory.physical_bytes,
-                     .available_memory_bytes = memory.available_bytes};
+                     .available_memory_bytes = memory.available_bytes,
+                     .devices = {},
+                     .machine = xxh3_64(std::as_bytes(
+                         std::span(here.boot == "0" ? here.host : here.boot)))};
   for (const MemoryLimit& limit : memory.limits) {
     means.memory_bytes = std::min(means.memory_bytes, limit.allowed_bytes);
   }

@@ -246,6 +246,7 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .trajectory = !outputs.trajectory.empty(),
        .trace = !outputs.trace.empty(),
        .on_class_change = invocation.config.on_class_change,
+       .max_losses = invocation.config.max_losses,
        .keep_going = invocation.config.keep_going},
       [&invocation](const std::string& by) { invocation.signals->cancel(by); });
   const ShownJob shown(metrics, [&company] { return company.status(); });

@@ -228,7 +228,8 @@ void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
   if (spec_.clients != nullptr && spec_.clients->remove(peer)) {
     return;
   }
-  if (const std::optional<Departure> gone = remove_member(peer, loss.what)) {
+  if (const std::optional<Departure> gone = remove_member(
+          peer, loss.what, loss.cause == net::LossCause::closed)) {
     log_departure(*gone, loss);
   }
 }
@@ -239,8 +240,9 @@ Rest CompanyListener::rest() const {
                                                         : Rest::works;
 }
 
-std::optional<Departure> CompanyListener::remove_member(
-    net::PeerId peer, const std::string& why) {
+std::optional<Departure> CompanyListener::remove_member(net::PeerId peer,
+                                                        const std::string& why,
+                                                        bool has_ended) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Member> member = members_.remove(peer, !is_over_);
   if (!member) {
@@ -261,9 +263,10 @@ std::optional<Departure> CompanyListener::remove_member(
     channel_->remove_peer(member->process);
   }
   if (member->actor) {
-    caf::anon_send(
-        coordinator_,
-        ProcessDown{member->process, {Errc::unreachable, "process", why, {}}});
+    caf::anon_send(coordinator_,
+                   ProcessDown{member->process,
+                               {Errc::unreachable, "process", why, {}},
+                               has_ended});
     caf::anon_send_exit(std::exchange(member->actor, nullptr),
                         caf::exit_reason::user_shutdown);
   }
@@ -278,7 +281,7 @@ std::optional<Departure> CompanyListener::remove_member(
 void CompanyListener::breach(net::PeerId peer, const std::string& what) {
   log_message(LogLevel::warning, what);
   hub_->leave(peer, what);
-  (void)remove_member(peer, what);
+  (void)remove_member(peer, what, false);
 }
 
 /// A value of the process had another hash than announced, or cannot be read.

@@ -102,9 +102,11 @@ class CompanyListener final : private net::LinkHandler {
   void join(Member& member, Join join);
   void present(Member& member, const Join& join);
   void report_round_trip(Member& member, Duration taken);
-  /// The departure for the log; nothing: it is expected.
+  /// The departure for the log; nothing: it is expected. `has_ended`: as
+  /// ProcessDown.
   std::optional<Departure> remove_member(net::PeerId peer,
-                                         const std::string& why);
+                                         const std::string& why,
+                                         bool has_ended);
   [[nodiscard]] Rest rest() const;
   void breach(net::PeerId peer, const std::string& what);
   void damaged(int process, const std::string& what);

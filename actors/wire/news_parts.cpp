@@ -213,13 +213,15 @@ void write(const ProcessMeans& means, proto::ProcessMeans& to) {
     device.set_name(one.name.substr(0, kMostName));
     device.set_memory_bytes(one.memory_bytes);
   }
+  to.set_machine(means.machine);
 }
 
 ProcessMeans read(const proto::ProcessMeans& from) {
   if (static_cast<std::size_t>(from.devices_size()) > kMostDevices) {
     refuse("a process of " + std::to_string(from.devices_size()) + " devices");
   }
-  ProcessMeans means{from.memory_bytes(), from.available_memory_bytes(), {}};
+  ProcessMeans means{
+      from.memory_bytes(), from.available_memory_bytes(), {}, from.machine()};
   for (const proto::DeviceMeans& one : from.devices()) {
     means.devices.push_back(
         {one.has_gpu() ? Device{DeviceKind::cuda, natural(one.gpu())}

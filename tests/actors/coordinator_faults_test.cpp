@@ -71,17 +71,6 @@ TEST(CoordinatorPolicy, PassesOverWorkersThatTheJobHasNot) {
   EXPECT_EQ(company.end.recoveries, 0);
 }
 
-TEST(CoordinatorPolicy, GivesUpATaskThatIsLostThreeTimes) {
-  Company company({.kind = MethodKind::batch}, 1, 1);
-  for (int i = 0; i < 3; ++i) {
-    company.raise(0);
-    company.kill(0);
-  }
-  ASSERT_EQ(company.times_ended, 1);
-  ASSERT_TRUE(company.end.failure);
-  EXPECT_EQ(company.end.failure->code, Errc::job_failed);
-}
-
 TEST(CoordinatorPolicy, FencesAWorkerWhoseAnswerHasTooFewOrTooManyResults) {
   for (const bool is_short : {true, false}) {
     Company company({.kind = MethodKind::batch}, 2, 6,
@@ -299,10 +288,9 @@ TEST(CoordinatorPolicy, FinishesEverySampleOnceWhateverTheOrderAndTheDeaths) {
     const int workers = *rc::gen::inRange(1, 5);
     const auto samples = *rc::gen::inRange<std::uint64_t>(1, 8);
     std::mt19937 random(*rc::gen::arbitrary<std::uint32_t>());
-    Company company({.kind = kind, .window_size = 3, .num_segments = 3},
-                    workers, samples,
-                    {.workers = alike(workers, *rc::gen::inRange(1, 4)),
-                     .max_attempts = 1000});
+    Company company(
+        {.kind = kind, .window_size = 3, .num_segments = 3}, workers, samples,
+        {.workers = alike(workers, *rc::gen::inRange(1, 4)), .max_losses = 0});
     company.raise_all();
     for (int i = 0; i < 100000 && company.times_ended == 0; ++i) {
       const int w = static_cast<int>(random() % static_cast<unsigned>(workers));

@@ -80,7 +80,7 @@ class RandomCompany {
       options.workers[static_cast<std::size_t>(w)].process = w / 2;
     }
     options.lease = {.least = milliseconds(200)};
-    options.max_attempts = 1000;
+    options.max_losses = 0;
     options.cuts = {.interval = milliseconds(1), .calls = 1};
     options.decode = random_.chance(0.5);
     options.outcome_bytes = random_.chance(0.3) ? kWriterCredit / 3 : 0;

@@ -246,7 +246,7 @@ TEST(Classes, DoNotMixInOneSampleWhateverHappens) {
     const int workers = *rc::gen::inRange(2, 7);
     const auto samples = *rc::gen::inRange<std::uint64_t>(1, 9);
     std::mt19937 random(*rc::gen::arbitrary<std::uint32_t>());
-    CoordinatorOptions options{.max_attempts = 1000};
+    CoordinatorOptions options{.max_losses = 0};
     for (int w = 0; w < workers; ++w) {
       // The first worker is the CPU: it stays.
       const int gpu = static_cast<int>(random() % 3);

@@ -272,7 +272,7 @@ DisturbedRun run_disturbed(const samplers::MethodOptions& method,
     job.spec.lease = {.least = std::chrono::milliseconds(150)};
     // On a busy machine an honest worker loses so short a lease too. That must
     // cost time alone.
-    job.spec.max_attempts = 1000;
+    job.spec.max_losses = 0;
   }
   Detours detours;
   if (!plan.has_inbox) {

@@ -88,8 +88,9 @@ class Company {
   }
 
   /// As its process: the workers come up when they are raised.
-  void join(int process, std::vector<WorkerTraits> workers) {
-    on(ProcessJoined{process, workers});
+  void join(int process, std::vector<WorkerTraits> workers,
+            std::uint64_t machine = 0) {
+    on(ProcessJoined{process, workers, 0, {.machine = machine}});
     if (admitted.empty() || admitted.back().process != process) {
       return;
     }

@@ -46,11 +46,13 @@ TEST(Company, TakesEveryGpuByItself) {
       .physical_bytes = 64,
       .available_bytes = 9,
       .limits = {{.allowed_bytes = 64}, {.allowed_bytes = 32}}};
-  EXPECT_EQ(means_of(request.devices, memory),
-            (ProcessMeans{32,
-                          9,
-                          {{{DeviceKind::cuda, 0}, "A", 80 * kGiB},
-                           {{DeviceKind::cuda, 1}, "A", 80 * kGiB}}}));
+  const ProcessMeans means = means_of(request.devices, memory);
+  EXPECT_EQ(means, (ProcessMeans{32,
+                                 9,
+                                 {{{DeviceKind::cuda, 0}, "A", 80 * kGiB},
+                                  {{DeviceKind::cuda, 1}, "A", 80 * kGiB}},
+                                 means.machine}));
+  EXPECT_NE(means.machine, 0U) << "it is told from other machines";
   EXPECT_EQ(places[1].device, (Device{DeviceKind::cuda, 1}));
   EXPECT_EQ(places[1].threads, 1);
   EXPECT_EQ(places[1].max_rows, 4) << "half of eight small images";

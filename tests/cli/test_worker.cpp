@@ -172,6 +172,24 @@ TEST(WorkerProcess, TakesOverWhereTheLastOneWasLost) {
   EXPECT_EQ(result["nodes"][2]["status"], "done");
 }
 
+TEST(WorkerProcess, MayBeKilledAgainAndAgainInTheSamePass) {
+  // One pass of each image, which takes long.
+  LinkJob job(
+      {"--method", "batch", "-n", "2", "--steps", "1", "--size", "128x128"});
+  for (std::size_t kill = 0; kill < 3; ++kill) {
+    job.add_worker();
+    job.head().await([&] {
+      const nlohmann::json nodes = look(job)["nodes"];
+      return nodes.size() == kill + 2 && nodes.back()["workers"] == 1;
+    });
+    job.worker(kill).signal(SIGKILL);
+    (void)job.worker(kill).wait();
+  }
+  job.add_worker();
+  const nlohmann::json result = job.finish();
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+}
+
 /// Of the workers of a job.
 std::ptrdiff_t num_socket_folders(const LinkJob& job) {
   return std::ranges::count_if(job.folder().names(), [](const auto& name) {

@@ -69,20 +69,30 @@ Ledger::TaskName Ledger::name_of(const SampleTask& work) {
   return {work.sample_index, work.run, work.task.id, work.task.version};
 }
 
-void Ledger::heard(const WorkerUp& up) {
-  Incarnation& worker = workers_.at(static_cast<std::size_t>(up.worker));
-  lose(worker);
+void Ledger::heard(const WorkerUp& up, TimePoint now) {
+  const auto w = static_cast<std::size_t>(up.worker);
+  Incarnation& worker = workers_.at(w);
+  lose(worker, Loss{scenario_.workers[w].process});
   worker.epoch = up.epoch;
+  worker.last_beat = now;
   worker.is_alive = !worker.is_gone;
 }
 
 void Ledger::heard(const WorkerDown& down) {
   has_losses_ = true;
-  Incarnation& worker = workers_.at(static_cast<std::size_t>(down.worker));
+  const auto w = static_cast<std::size_t>(down.worker);
+  Incarnation& worker = workers_.at(w);
   if (worker.epoch == down.epoch) {
-    lose(worker);
+    lose(worker, Loss{scenario_.workers[w].process});
   }
   worker.is_gone = worker.is_gone || down.gone.has_value();
+}
+
+void Ledger::heard(const WorkerBeat& beat, TimePoint now) {
+  Incarnation& worker = workers_.at(static_cast<std::size_t>(beat.worker));
+  if (worker.epoch == beat.epoch) {
+    worker.last_beat = now;
+  }
 }
 
 void Ledger::heard(const GrantResult& result) {
@@ -100,11 +110,13 @@ void Ledger::heard(const GrantResult& result) {
   }
 }
 
-void Ledger::heard(const ProcessDown& down) {
+void Ledger::heard(const ProcessDown& down, TimePoint now) {
   has_losses_ = true;
+  const auto loss =
+      down.has_ended ? std::optional(Loss{down.process, now}) : std::nullopt;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (scenario_.workers[w].process == down.process) {
-      lose(workers_[w]);
+      lose(workers_[w], loss);
       workers_[w].is_gone = true;
     }
   }
@@ -118,7 +130,10 @@ void Ledger::heard(const DrainProcess& drain) {
   }
 }
 
-void Ledger::heard(const ProcessJoined& joined) { joiner_ = joined.process; }
+void Ledger::heard(const ProcessJoined& joined) {
+  joiner_ = joined.process;
+  machines_[joined.process] = joined.means.machine;
+}
 
 void Ledger::asked(const AdmitProcess& admit) {
   expect(joiner_ == admit.process, "a process is let in that did not ask");
@@ -160,7 +175,7 @@ void Ledger::asked(const ReleaseProcess& release) {
       expect(workers_[w].drains, "a process is let go that wants to stay");
       expect(workers_[w].grants.empty(),
              "a process is let go that has something to do");
-      lose(workers_[w]);
+      lose(workers_[w], {});
       workers_[w].is_gone = true;
     }
   }
@@ -175,7 +190,6 @@ void Ledger::heard_of_rebuild() {
   numbers_.clear();
   tasks_.clear();
   losses_.clear();
-  poisoned_.clear();
   slowest_.clear();
   for (auto& [index, sample] : samples_) {
     sample.is_coming_home = false;
@@ -183,15 +197,61 @@ void Ledger::heard_of_rebuild() {
   reported_ = 0;
 }
 
-void Ledger::lose(Incarnation& incarnation) {
+void Ledger::lose(Incarnation& incarnation, const std::optional<Loss>& loss) {
   incarnation.is_alive = false;
   for (const std::uint64_t id : std::set(incarnation.grants)) {
     const SampleTask& work = grants_.at(id).task;
-    if (++losses_[{work.sample_index, work.task.id}] >= limits().max_attempts) {
-      poisoned_.insert(work.sample_index);
+    if (loss && work.alone && !incarnation.drains) {
+      count(losses_[{work.sample_index, work.task.id}], *loss);
     }
     forget(id);
   }
+}
+
+void Ledger::count(Losses& losses, const Loss& loss) const {
+  const auto machine_of = [this](int process) {
+    const auto found = machines_.find(process);
+    return found == machines_.end() ? 0 : found->second;
+  };
+  const std::uint64_t machine = machine_of(loss.process);
+  const bool is_known = losses.last.process_ended && loss.process_ended &&
+                        machine != 0 &&
+                        machine == machine_of(losses.last.process) &&
+                        *loss.process_ended - *losses.last.process_ended <=
+                            std::chrono::seconds(2);
+  if (!is_known) {
+    ++losses.count;
+    losses.ended_process = losses.ended_process || loss.process_ended;
+    losses.last = loss;
+  }
+}
+
+/// Whether a task of the sample has ended enough workers, or a process where
+/// only the coordinator's is left, whose end would be that of the job.
+bool Ledger::may_be_parked(std::uint64_t sample_index) const {
+  const bool is_last_chance = only_home_is_left();
+  return std::ranges::any_of(losses_, [&](const auto& entry) {
+    const Losses& losses = entry.second;
+    return entry.first.first == sample_index &&
+           (losses.count >= limits().max_losses ||
+            (losses.ended_process && is_last_chance));
+  });
+}
+
+/// In some class, of a job that waits for nobody.
+bool Ledger::only_home_is_left() const {
+  std::map<int, bool> only_home;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    if (workers_[w].is_alive && !workers_[w].drains) {
+      const WorkerTraits& traits = scenario_.workers[w];
+      bool& is_only =
+          only_home.emplace(traits.execution_class, true).first->second;
+      is_only = is_only && traits.process == kHomeProcess;
+    }
+  }
+  return (!scenario_.links || scenario_.num_at_start > 0) &&
+         std::ranges::any_of(only_home,
+                             [](const auto& entry) { return entry.second; });
 }
 
 void Ledger::forget(std::uint64_t grant) {
@@ -342,11 +402,14 @@ std::set<std::uint64_t> Ledger::countable_in(
   return samples;
 }
 
-void Ledger::asked(const FenceWorker& fence) {
+void Ledger::asked(const FenceWorker& fence, TimePoint now) {
   has_losses_ = true;
-  Incarnation& worker = workers_.at(static_cast<std::size_t>(fence.worker));
+  const auto w = static_cast<std::size_t>(fence.worker);
+  Incarnation& worker = workers_.at(w);
   expect(worker.is_alive, "a fence for a worker that is not there");
-  lose(worker);
+  const bool still_beats = now - worker.last_beat <= std::chrono::seconds(1);
+  lose(worker, still_beats ? std::optional(Loss{scenario_.workers[w].process})
+                           : std::nullopt);
 }
 
 // ---- how samples and jobs end
@@ -358,7 +421,7 @@ void Ledger::asked(const EndSample& end,
   expect(!has_ended_, name + " ends after the job");
   expect(ended_.insert(index).second, name + " ends twice");
   if (end.report.status == SampleStatus::failed) {
-    expect(poisoned_.contains(index), name + " failed");
+    expect(may_be_parked(index), name + " failed");
     ++num_failed_;
     forget_grants(index);
     samples_.erase(index);

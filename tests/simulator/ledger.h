@@ -25,10 +25,11 @@ class Ledger {
   explicit Ledger(const Scenario& scenario);
 
   // What the coordinator hears.
-  void heard(const WorkerUp& up);
+  void heard(const WorkerUp& up, TimePoint now);
   void heard(const WorkerDown& down);
+  void heard(const WorkerBeat& beat, TimePoint now);
   void heard(const GrantResult& result);
-  void heard(const ProcessDown& down);
+  void heard(const ProcessDown& down, TimePoint now);
   void heard(const DrainProcess& drain);
   void heard(const ProcessJoined& joined);
   void heard(const CancelSample& cancel);
@@ -43,7 +44,7 @@ class Ledger {
   /// `home`: the values of that run in the coordinator's process, if the sample
   /// is done.
   void asked(const EndSample& end, const std::shared_ptr<SymbolTable>& home);
-  void asked(const FenceWorker& fence);
+  void asked(const FenceWorker& fence, TimePoint now);
   void asked(const AdmitProcess& admit);
   void asked(const FetchValues& fetch);
   void asked(const ReleaseProcess& release);
@@ -93,7 +94,7 @@ class Ledger {
   /// The job was given up for an allowed reason: no worker is left, or its
   /// first samples failed.
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
-  /// Samples that failed for an allowed reason: a task was lost too often.
+  /// Samples that failed for an allowed reason: a task ended too many workers.
   [[nodiscard]] int num_failed() const noexcept { return num_failed_; }
   [[nodiscard]] int num_cancelled() const noexcept { return num_cancelled_; }
   /// The result of the sample is being fetched.
@@ -110,7 +111,23 @@ class Ledger {
     bool is_alive = false;
     bool is_gone = false;
     bool drains = false;
+    TimePoint last_beat;
     std::set<std::uint64_t> grants;
+  };
+  /// A loss that counts against the tasks of a worker. Whoever is silent,
+  /// leaves or is fenced without beats ends without one.
+  struct Loss {
+    int process = 0;
+    /// When the process ended, if the worker ended with it.
+    std::optional<TimePoint> process_ended = {};
+  };
+  /// Losses of a task that was granted to run alone: of its worker, while the
+  /// worker had the task. Ends of processes of one host within two seconds
+  /// count once.
+  struct Losses {
+    int count = 0;
+    bool ended_process = false;
+    Loss last;
   };
   struct Held {
     int worker = 0;
@@ -127,7 +144,10 @@ class Ledger {
       std::tuple<std::uint64_t, std::uint32_t, std::uint64_t, std::uint32_t>;
 
   [[nodiscard]] static TaskName name_of(const SampleTask& work);
-  void lose(Incarnation& incarnation);
+  void lose(Incarnation& incarnation, const std::optional<Loss>& loss);
+  void count(Losses& losses, const Loss& loss) const;
+  [[nodiscard]] bool may_be_parked(std::uint64_t sample_index) const;
+  [[nodiscard]] bool only_home_is_left() const;
   void forget(std::uint64_t grant);
   void forget_grants(std::uint64_t sample_index,
                      std::optional<std::uint32_t> last_run = {});
@@ -140,15 +160,15 @@ class Ledger {
   std::map<std::uint64_t, Held> grants_;       ///< at live workers
   std::unordered_set<std::uint64_t> numbers_;  ///< of all grants
   std::set<TaskName> tasks_;                   ///< of these grants
-  /// With their workers, by sample and task, in all runs.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, int> losses_;
+  /// By sample and task, in all runs.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Losses> losses_;
+  std::map<int, std::uint64_t> machines_;  ///< of processes that say it
   std::map<std::uint64_t, InFlight> samples_;
   std::set<std::uint64_t> ended_;
   std::set<std::uint64_t> unwanted_;  ///< somebody has cancelled them
   std::uint64_t reported_ = 0;
-  std::set<std::uint64_t> poisoned_;  ///< samples of tasks lost too often
-  std::map<int, Duration> slowest_;   ///< pass, by execution class
-  bool has_losses_ = false;           ///< of workers; or some want to leave
+  std::map<int, Duration> slowest_;  ///< pass, by execution class
+  bool has_losses_ = false;          ///< of workers; or some want to leave
   std::set<std::uint64_t> begun_;
   /// By sample: the processes of its tasks, and whether it came after a loss.
   std::map<std::uint64_t, std::map<int, bool>> uses_;

@@ -305,6 +305,14 @@ inline Sabotage counting_a_third_of_a_value() {
   return sabotage;
 }
 
+inline Sabotage parking_after_one_loss() {
+  Sabotage sabotage;
+  sabotage.of_options = [](CoordinatorOptions& options) {
+    options.max_losses = 1;
+  };
+  return sabotage;
+}
+
 inline Sabotage letting_go_before_the_work_is_back() {
   return adding<Recall>([](const Recall& recall) {
     return std::vector<CoordinatorCommand>{ReleaseProcess{recall.worker + 1},

@@ -243,6 +243,7 @@ TEST(Simulator, FindsPlantedBugs) {
        "a cut that is not kept"},
       {"restoring in the run before", restoring_in_the_run_before(),
        "before its inputs are there"},
+      {"parking after one loss", parking_after_one_loss(), "failed"},
       {"letting go before the work is back",
        letting_go_before_the_work_is_back(), "a process is let go that"},
       {"numbering workers twice", numbering_workers_twice(),

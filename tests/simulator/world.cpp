@@ -132,9 +132,11 @@ void World::hop(int from, int to, Happening message) {
 
 void World::handle(ToCoordinator& message) {
   if (const auto* up = std::get_if<WorkerUp>(&message.event)) {
-    ledger_.heard(*up);
+    ledger_.heard(*up, now());
   } else if (const auto* down = std::get_if<WorkerDown>(&message.event)) {
     ledger_.heard(*down);
+  } else if (const auto* beat = std::get_if<WorkerBeat>(&message.event)) {
+    ledger_.heard(*beat, now());
   } else if (const auto* result = std::get_if<GrantResult>(&message.event)) {
     outcome_.late_results +=
         std::ranges::any_of(
@@ -145,7 +147,7 @@ void World::handle(ToCoordinator& message) {
     countable_ = ledger_.countable_in(result->grants);
     ledger_.heard(*result);
   } else if (const auto* ended = std::get_if<ProcessDown>(&message.event)) {
-    ledger_.heard(*ended);
+    ledger_.heard(*ended, now());
   } else if (const auto* joined = std::get_if<ProcessJoined>(&message.event)) {
     ledger_.heard(*joined);
   } else if (const auto* drain = std::get_if<DrainProcess>(&message.event)) {
@@ -358,7 +360,7 @@ void World::perform(FenceWorker& fence) {
                     now() < troubled + ledger_.longest_lease(fence.worker) +
                                 2 * scenario_.pulse),
       "a worker that shows life is fenced");
-  ledger_.asked(fence);
+  ledger_.asked(fence, now());
   ++outcome_.fences;
   ask_to_end(fence.worker,
              {Errc::job_failed, "worker", "showed no life for its lease", {}});

@@ -181,7 +181,8 @@ void World::handle(Offered& offered) {
   ProcessJoined joined{
       offered.process,
       {},
-      plan_.value_budgets.at(static_cast<std::size_t>(its.host))};
+      plan_.value_budgets.at(static_cast<std::size_t>(its.host)),
+      {.machine = static_cast<std::uint64_t>(its.host)}};
   std::ranges::copy_if(plan_.workers, std::back_inserter(joined.workers),
                        [&its](const WorkerTraits& traits) {
                          return traits.process == its.host;
@@ -347,7 +348,9 @@ void World::link_ended(int link, Side side,
     its.is_reported = true;
     hop(actor_of_link(link, side), kCoordinator,
         ToCoordinator{
-            ProcessDown{link, {Errc::unreachable, "process", loss->what, {}}}});
+            ProcessDown{link,
+                        {Errc::unreachable, "process", loss->what, {}},
+                        loss->cause == net::LossCause::closed}});
   }
 }
 

@@ -125,9 +125,10 @@ void World::end_process(int process) {
     return;
   }
   forget_process(process);
-  queue_.add(now() + scenario_.process.process_notice,
-             ToCoordinator{ProcessDown{
-                 process, {Errc::job_failed, "process", "has ended", {}}}});
+  queue_.add(
+      now() + scenario_.process.process_notice,
+      ToCoordinator{ProcessDown{
+          process, {Errc::job_failed, "process", "has ended", {}}, true}});
 }
 
 /// The whole company ends at once and is put up again. It goes on from the job,
