@@ -68,6 +68,19 @@ TEST(Leases, AreRenewedAfterAGapInTime) {
   EXPECT_EQ(company.fenced, (std::vector<int>{0, 1}));
 }
 
+TEST(Leases, AreNotRenewedByBeatsOfAnEarlierIncarnation) {
+  Company company({.kind = MethodKind::batch}, 1, 1,
+                  {.lease = {.least = seconds(10)}});
+  company.raise_all();
+  company.kill(0);
+  company.raise(0);
+  company.now += seconds(8);
+  company.on(WorkerBeat{0, 1, 99, true});
+  company.now += seconds(4);
+  company.on(TimeTick{});
+  EXPECT_EQ(company.fenced, std::vector<int>{0});
+}
+
 /// Whether the pass has the third call of the first sample.
 bool is_poison(const Grant& pass) {
   return pass.tasks.at(0).sample_index == 0 && pass.tasks.at(0).task.from == 2;
