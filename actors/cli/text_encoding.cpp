@@ -37,9 +37,9 @@ std::uint64_t identity_of(const PromptEncoderSource& source,
   } else {
     for (const auto& file : source.files->weights.files()) {
       const auto stamp = stamp_of(file->path()).value_or(FileStamp{});
-      text +=
-          fmt::format("\n{} {} {} {} {}", file->path().string(), stamp.device,
-                      stamp.inode, stamp.size, stamp.modified);
+      text += fmt::format("\n{} {} {} {} {} {}", file->path().string(),
+                          stamp.device, stamp.inode, stamp.size, stamp.modified,
+                          stamp.changed);
     }
   }
   return xxh3_64(std::as_bytes(std::span(text)));

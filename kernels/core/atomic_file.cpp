@@ -209,12 +209,15 @@ std::optional<FileStamp> stamp_of(const fs::path& path) {
   if (::stat(path.c_str(), &status) != 0) {
     return std::nullopt;
   }
-  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  const auto nanoseconds = [](const ::timespec& time) -> std::int64_t {
+    constexpr std::int64_t kInASecond = 1'000'000'000;
+    return time.tv_sec * kInASecond + time.tv_nsec;
+  };
   return FileStamp{.device = status.st_dev,
                    .inode = status.st_ino,
                    .size = static_cast<std::uint64_t>(status.st_size),
-                   .modified = status.st_mtim.tv_sec * kNanoseconds +
-                               status.st_mtim.tv_nsec};
+                   .modified = nanoseconds(status.st_mtim),
+                   .changed = nanoseconds(status.st_ctim)};
 }
 
 AtomicFile::AtomicFile(const fs::path& path, FileRule rule)
@@ -301,8 +304,9 @@ void AtomicFile::sync() {
 
 // 0, or why not; EEXIST for a file that must not be replaced.
 int AtomicFile::publish() const {
+  const auto there = rule_.known ? stamp_of(path_) : std::nullopt;
   if (rule_.if_there == IfThere::replace ||
-      (rule_.known && stamp_of(path_) == rule_.known)) {
+      (there && there->is_as_written(*rule_.known))) {
     return rename_over(temporary_, path_);
   }
   return rename_to_new(temporary_, path_);

@@ -19,8 +19,17 @@ struct FileStamp {
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
   std::int64_t modified = 0;  ///< nanoseconds
+  /// The inode's change time in nanoseconds. Nobody can set it: content that is
+  /// copied over the file together with its times (`cp -p`) changes this alone.
+  std::int64_t changed = 0;
 
   bool operator==(const FileStamp&) const = default;
+  /// Leaves `changed` out: another mode or another link of a file that a run
+  /// may replace does not make it another's.
+  [[nodiscard]] bool is_as_written(const FileStamp& other) const {
+    return device == other.device && inode == other.inode &&
+           size == other.size && modified == other.modified;
+  }
 };
 
 /// The stamp of the file that `path` names or links to; nothing if there is no
@@ -34,7 +43,7 @@ struct FileRule {
   FileRule(IfThere what = IfThere::replace) : if_there(what) {}  // NOLINT
 
   IfThere if_there;
-  /// A file with this stamp is replaced in any case.
+  /// A file that is as written under this stamp is replaced in any case.
   std::optional<FileStamp> known = {};
   /// If the file there has the same bytes, keep it and report success.
   bool takes_equal = false;

@@ -166,6 +166,37 @@ TEST_F(EncodingCache, IsOfTheWeightsWhereverTheyLie) {
   expect_found(draw("model"), false);
 }
 
+/// As `cp -p` leaves it: an older file's times, and the size is as before.
+TEST_F(EncodingCache, SeesWeightsThatWereCopiedOverWithTheirTimes) {
+  fs::copy(fs::path(TROUPE_GOLDEN) / "pipeline_sd15", folder_.path("model"),
+           fs::copy_options::recursive);
+  const auto draw = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "sample",   "--model", folder_.path("model"),
+        "-p",       "a fox",   "--steps",
+        "2",        "--dtype", "f32",
+        "--json",   "-o",      folder_.path("fox.png"),
+        "--exists", "replace"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["latents_xxh3"];
+  };
+  const std::vector<std::string> cached = {"--cache", folder_.path("cache")};
+  const auto before = draw(cached);
+  const std::string weights = "model/text_encoder/model.safetensors";
+  const auto time = fs::last_write_time(folder_.path(weights));
+  std::string bytes = folder_.read(weights);
+  for (std::size_t i = 1; i <= 200; ++i) {  // the low bytes of the last f32
+    bytes[bytes.size() - 4 * i + 1] ^= 0x40;
+  }
+  (void)folder_.write(weights, bytes);
+  fs::last_write_time(folder_.path(weights), time);
+  const auto after = draw({});
+  EXPECT_NE(after, before);
+  EXPECT_EQ(draw(cached), after);
+}
+
 TEST_F(EncodingCache, ThatCannotBeWrittenStopsNoRun) {
   (void)folder_.write("cache", "a file");
   const Outcome outcome = sample_with_cache();

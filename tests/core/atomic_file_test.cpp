@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -243,6 +244,31 @@ TEST_F(AtomicFileTest, ReplacesOnlyTheFileThatIsKnown) {
   fs::remove(in("a"));
   EXPECT_EQ(stamp_of(in("a")), std::nullopt);
   EXPECT_TRUE(try_write_file(in("a"), bytes_of("new"), rule));
+}
+
+TEST_F(AtomicFileTest, KnowsContentThatWasCopiedOverWithItsTimes) {
+  write_file(in("a"), bytes_of("one"));
+  const auto before = stamp_of(in("a")).value();
+  // Until the clock of the file system has gone on.
+  while (stamp_of(in("a"))->changed == before.changed) {
+    const auto time = fs::last_write_time(in("a"));
+    std::ofstream(in("a")) << "two";
+    fs::last_write_time(in("a"), time);
+  }
+  const auto after = stamp_of(in("a")).value();
+  EXPECT_EQ(after.inode, before.inode);
+  EXPECT_EQ(after.modified, before.modified);
+  EXPECT_NE(after, before);
+}
+
+/// Its run may replace it still.
+TEST_F(AtomicFileTest, ReplacesTheKnownFileInAnotherMode) {
+  write_file(in("a"), bytes_of("first"));
+  FileRule rule(IfThere::refuse);
+  rule.known = stamp_of(in("a"));
+  fs::permissions(in("a"), fs::perms::owner_all);
+  fs::create_hard_link(in("a"), in("backup"));
+  EXPECT_TRUE(try_write_file(in("a"), bytes_of("second"), rule));
 }
 
 TEST_F(AtomicFileTest, TakesEqualBytesForItsOwn) {
