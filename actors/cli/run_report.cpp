@@ -193,9 +193,6 @@ Error lost_output(const Failure& failure, const RunOutputs& outputs) {
   if (failure.code == Errc::invalid_argument) {  // another run's file is there
     return to_error(failure);
   }
-  if (hint.empty() && failure.code == Errc::io) {
-    hint = "make room there: on the disk, in the quota or file-size limit";
-  }
   const std::string next = how_to_go_on(outputs);
   if (!next.empty()) {
     hint += (hint.empty() ? "" : "; then ") + next;

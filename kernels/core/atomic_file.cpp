@@ -28,6 +28,19 @@ constexpr int kMaxNameAttempts = 1000;
 /// How the files begin that Git LFS leaves in place of large ones.
 constexpr std::string_view kGitPointer = "version https://git-lfs";
 
+std::string_view hint_for_either(int reason) {
+  switch (reason) {
+    case EMFILE:
+    case ENFILE:
+      return "let more files be open at once (ulimit -n)";
+    case ESTALE:
+    case ETIMEDOUT:
+      return "the file's server is at fault: try again when it answers";
+    default:
+      return "";
+  }
+}
+
 std::string_view hint_for(int reason) {
   switch (reason) {
     case ENOENT:
@@ -42,9 +55,15 @@ std::string_view hint_for(int reason) {
       return "choose a path on a writable file system";
     case ENOSPC:
     case EDQUOT:
-      return "free some space, or choose a path on another disk";
+      return "make room there, or choose a path on another disk";
+    case EFBIG:
+      return "raise the limit on the size of files (ulimit -f), if there is "
+             "one, or choose a path on another file system";
+    case EIO:
+      return "the disk or network is at fault: look in the system's log "
+             "(dmesg), or choose a path on another disk";
     default:
-      return "";
+      return hint_for_either(reason);
   }
 }
 
@@ -53,13 +72,10 @@ std::string_view hint_for_reading(int reason) {
     case EACCES:
     case EPERM:
       return "ask for the right to read it, or change its permissions";
-    case EMFILE:
-    case ENFILE:
-      return "let more files be open at once (ulimit -n)";
     case EIO:
       return "the disk or network is at fault: get the file again";
     default:
-      return "";
+      return hint_for_either(reason);
   }
 }
 

@@ -297,7 +297,8 @@ TEST(Sample, TellsWhichImagesAFullDiskTook) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find("latents.npz"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("; make room there"), std::string::npos);
+  EXPECT_NE(outcome.err.find("; raise the limit on the size of files"),
+            std::string::npos);
   EXPECT_NE(outcome.err.find("--exists skip goes on"), std::string::npos);
   ASSERT_EQ(outcome.json()["images"].size(), 40U);
   EXPECT_EQ(outcome.json()["images"][39]["status"], "done");

@@ -2,7 +2,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <memory>
+#include <system_error>
 
 #include "actors/artefacts/png.h"
 #include "tests/cli/link_job.h"
@@ -88,6 +90,25 @@ TEST(SlowDiskBytes, AreThoseOfAQuickOne) {
   expect_files_of(quick, slow);
 }
 
+TEST(BrokenDisk, IsToldFromAFullOne) {
+  if (is_sanitized()) {
+    GTEST_SKIP() << kNotFirst;
+  }
+  for (const int reason : {EIO, ESTALE, ENOSPC, EDQUOT}) {
+    const TempFolder folder;
+    const Outcome outcome = run(tiny_sample({"-n", "1", "-o", folder.path()}),
+                                {"LD_PRELOAD=" TROUPE_SLOW_DISK,
+                                 "SLOW_DISK_ERRNO=" + std::to_string(reason)});
+    EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+    EXPECT_NE(outcome.err.find(std::generic_category().message(reason) + "; "),
+              std::string::npos)
+        << "has a hint: " << outcome.err;
+    EXPECT_EQ(outcome.err.find("make room") != std::string::npos,
+              reason == ENOSPC || reason == EDQUOT)
+        << outcome.err;
+  }
+}
+
 TEST(FullDisk, EndsAJobOfSeveralProcesses) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -101,7 +122,8 @@ TEST(FullDisk, EndsAJobOfSeveralProcesses) {
   job->add_worker();
   const Outcome first = job->outcome();
   EXPECT_EQ(first.exit_code, 3) << first.err;
-  EXPECT_NE(first.err.find("; make room there"), std::string::npos)
+  EXPECT_NE(first.err.find("; raise the limit on the size of files"),
+            std::string::npos)
       << first.err;
   const Outcome worker = job->worker(0).wait();
   EXPECT_EQ(worker.exit_code, 0) << worker.err;

@@ -1,10 +1,11 @@
 // Preloaded into a program, makes each sync of a file, a folder or a file
-// system take SLOW_DISK_MS milliseconds longer: a slow disk, whatever it stands
-// on.
+// system take SLOW_DISK_MS milliseconds longer, and then fail with the error
+// number SLOW_DISK_ERRNO: a slow or broken disk, whatever it stands on.
 
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -16,6 +17,10 @@ int call_slowly(const char* name, int descriptor) {
   if (text != nullptr) {
     std::this_thread::sleep_for(
         std::chrono::milliseconds(std::strtol(text, nullptr, 10)));
+  }
+  if (const char* reason = std::getenv("SLOW_DISK_ERRNO")) {
+    errno = static_cast<int>(std::strtol(reason, nullptr, 10));
+    return -1;
   }
   return reinterpret_cast<int (*)(int)>(::dlsym(RTLD_NEXT, name))(descriptor);
 }
