@@ -48,6 +48,8 @@ void make_folders(const std::filesystem::path& folder) {
   }
 }
 
+std::string lock_of(const std::string& socket) { return socket + ".lock"; }
+
 [[nodiscard]] bool is_port(std::string_view port) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   return port == "*" || (!port.empty() && port.size() <= 5 &&
@@ -198,33 +200,61 @@ void prepare_folder(const Endpoint& endpoint) {
   }
 }
 
-PathLock::PathLock(const Endpoint& endpoint) {
-  const std::string path = endpoint.where + ".lock";
-  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file_ < 0) {
-    throw Error(Errc::io, kLinkPlace,
-                in_quotes(path) + " cannot be made: " + std::strerror(errno));
+PathLock::PathLock(const Endpoint& endpoint) : socket_(endpoint.where) {
+  const std::string path = lock_of(socket_);
+  while (file_ < 0) {
+    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file_ < 0) {
+      throw Error(Errc::io, kLinkPlace,
+                  in_quotes(path) + " cannot be made: " + std::strerror(errno));
+    }
+    if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      close(std::exchange(file_, -1));
+      throw Error(Errc::io, kLinkPlace,
+                  "another process listens at " + in_quotes(endpoint.text));
+    }
+    if (!is_in_place()) {  // its last owner has removed it meanwhile
+      close(std::exchange(file_, -1));
+    }
   }
-  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
-    close(file_);
-    file_ = -1;
-    throw Error(Errc::io, kLinkPlace,
-                "another process listens at " + in_quotes(endpoint.text));
+  struct stat status {};
+  if (lstat(socket_.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+    unlink(path.c_str());
+    close(std::exchange(file_, -1));
+    refuse(endpoint.text, "is a file that is there, and no socket",
+           "name a path where nothing is");
   }
 }
 
 PathLock::PathLock(PathLock&& other) noexcept
-    : file_(std::exchange(other.file_, -1)) {}
+    : socket_(std::exchange(other.socket_, {})),
+      file_(std::exchange(other.file_, -1)) {}
 
 PathLock& PathLock::operator=(PathLock&& other) noexcept {
+  std::swap(socket_, other.socket_);
   std::swap(file_, other.file_);
   return *this;
 }
 
+/// Whether the lock's path still leads to the file that this object has locked.
+/// Then no other process listens at the endpoint.
+bool PathLock::is_in_place() const {
+  struct stat held {};
+  struct stat named {};
+  return fstat(file_, &held) == 0 &&
+         lstat(lock_of(socket_).c_str(), &named) == 0 &&
+         held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
 PathLock::~PathLock() {
-  if (file_ >= 0) {
-    close(file_);
+  if (file_ < 0) {
+    return;
   }
+  if (is_in_place()) {
+    unlink(socket_.c_str());
+    unlink(lock_of(socket_).c_str());  // last: until then the path is ours
+  }
+  close(file_);
 }
 
 }  // namespace troupe::net

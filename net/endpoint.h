@@ -40,18 +40,23 @@ void check_is_address(const Endpoint& endpoint);
 void prepare_folder(const Endpoint& endpoint);
 
 /// Holds the path of an ipc endpoint for this process: ZeroMQ itself would take
-/// the endpoint from the process that listens on it. The lock ends with the
-/// process.
+/// the endpoint from the process that listens on it, and would remove any other
+/// file. The lock is a file beside the socket, and ends with the process. This
+/// object removes both files, unless they are another process's by now.
 class PathLock {
  public:
   PathLock() = default;
-  /// Errors: Errc::io if another process holds it.
+  /// Errors: Errc::io if another process holds it; Errc::invalid_argument if a
+  /// file is there that is no socket.
   explicit PathLock(const Endpoint& endpoint);
   PathLock(PathLock&& other) noexcept;
   PathLock& operator=(PathLock&& other) noexcept;
   ~PathLock();
 
  private:
+  [[nodiscard]] bool is_in_place() const;
+
+  std::string socket_;
   int file_ = -1;
 };
 

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -337,6 +339,50 @@ TEST(HubEndpoints, AreNotTakenFromAnotherProcess) {
   const std::string tcp = a.hub->listen("tcp://127.0.0.1:*");
   EXPECT_NE(message_of([&] { b.hub->listen(tcp); }).find("cannot listen at"),
             std::string::npos);
+}
+
+TEST(HubEndpoints, OfIpcAreRemovedByTheirOwnerAlone) {
+  SocketFolder folder;
+  const std::string path = folder.path() + "/a";
+  const auto is_there = [&](const std::string& name) {
+    struct stat status {};
+    return lstat(name.c_str(), &status) == 0;
+  };
+  {
+    Process a({.role = "coordinator"});
+    a.hub->listen("ipc://" + path);
+    EXPECT_TRUE(is_there(path) && is_there(path + ".lock"));
+    Process b({.role = "coordinator"});
+    EXPECT_NE(message_of([&] { b.hub->listen("ipc://" + path); }), "");
+    b.hub.reset();
+    EXPECT_TRUE(is_there(path) && is_there(path + ".lock")) << "they are a's";
+  }
+  EXPECT_FALSE(is_there(path) || is_there(path + ".lock"));
+  {
+    // Somebody has cleared the folder, and another process listens there now.
+    Process a({.role = "coordinator"});
+    a.hub->listen("ipc://" + path);
+    unlink(path.c_str());
+    unlink((path + ".lock").c_str());
+    Process b({.role = "coordinator"});
+    b.hub->listen("ipc://" + path);
+    a.hub.reset();
+    EXPECT_TRUE(is_there(path) && is_there(path + ".lock")) << "they are b's";
+  }
+  EXPECT_FALSE(is_there(path) || is_there(path + ".lock"));
+}
+
+TEST(HubEndpoints, AreNoFilesOfOthers) {
+  SocketFolder folder;
+  const std::string path = folder.path() + "/a";
+  std::ofstream(path) << "a file";
+  Process a({.role = "coordinator"});
+  EXPECT_NE(
+      message_of([&] { a.hub->listen("ipc://" + path); }).find("no socket"),
+      std::string::npos);
+  std::string content;
+  std::getline(std::ifstream(path), content);
+  EXPECT_EQ(content, "a file");
 }
 
 TEST(HubEndpoints, SpeakIpv6) {
