@@ -202,10 +202,13 @@ struct JobMetrics::Server {
 
 JobMetrics::JobMetrics(const std::string& address, const std::string& place)
     : server_(std::make_unique<Server>()) {
-  constexpr std::size_t kThreads = 2;
   const std::string at = host_and_port(address, place);
   try {
-    server_->exposer = std::make_unique<prometheus::Exposer>(at, kThreads);
+    // A connection holds a thread until its request is whole, or the time for
+    // one is over.
+    server_->exposer = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", at, "num_threads", "16",
+                                 "request_timeout_ms", "1000"});
   } catch (const std::exception&) {
     throw Error(Errc::io, place,
                 "cannot listen at " + at +

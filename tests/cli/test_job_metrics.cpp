@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "actors/cli/job_metrics.h"
 #include "kernels/core/error.h"
@@ -83,6 +84,50 @@ TEST(JobMetrics, AreThoseOfTheJob) {
     EXPECT_EQ(figures[name], value) << name;
   }
   EXPECT_EQ(figures.size(), expected.size() + 1) << "troupe_build_info";
+}
+
+/// Connections to a port that send the beginning of a request. Closed with the
+/// object.
+class HalfOpen {
+ public:
+  HalfOpen(int port, int count) : sockets_(static_cast<std::size_t>(count)) {
+    const sockaddr_in address = test::loopback(port);
+    const std::string begin = "GET /metrics HTTP/1.1\r\nHost:";
+    for (int& socket : sockets_) {
+      socket = ::socket(AF_INET, SOCK_STREAM, 0);
+      EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address),
+                          sizeof(address)),
+                0);
+      EXPECT_GT(::send(socket, begin.data(), begin.size(), MSG_NOSIGNAL), 0);
+    }
+  }
+  ~HalfOpen() {
+    for (const int socket : sockets_) {
+      ::close(socket);
+    }
+  }
+  HalfOpen(const HalfOpen&) = delete;
+  HalfOpen& operator=(const HalfOpen&) = delete;
+
+  /// Until the other side closes the first of them.
+  void await_close() const {
+    std::array<char, 4096> piece{};
+    while (::recv(sockets_.front(), piece.data(), piece.size(), 0) > 0) {
+    }
+  }
+
+ private:
+  std::vector<int> sockets_;
+};
+
+TEST(JobMetrics, AreServedBesideUnfinishedRequestsWhichEnd) {
+  JobMetrics metrics("0", "--metrics");
+  metrics.show(half_done);
+  const HalfOpen few(port_of(metrics), 3);
+  EXPECT_FALSE(test::figures_of(test::scrape(port_of(metrics))).empty());
+  few.await_close();
+  const HalfOpen many(port_of(metrics), 40);
+  EXPECT_FALSE(test::figures_of(test::scrape(port_of(metrics))).empty());
 }
 
 TEST(JobMetrics, SayOfEachFigureWhatItIs) {
