@@ -17,6 +17,12 @@ namespace {
 /// little.
 constexpr double kEarlierRows = 4;
 
+constexpr const char* kAgain = "start its worker again";
+
+Failure unfit(const char* what, const char* hint) {
+  return {Errc::invalid_argument, "coordinator", what, hint};
+}
+
 }  // namespace
 
 using samplers::Slot;
@@ -46,7 +52,7 @@ void CoordinatorPolicy::note_class(int execution_class) {
 
 /// The plan's parts stay as they are: see GroupLoads::add_worker.
 void CoordinatorPolicy::handle(const ProcessJoined& event) {
-  std::optional<std::string> flaw = flaw_of(event);
+  std::optional<Failure> flaw = flaw_of(event);
   if (!flaw) {
     // JobClasses keeps the numbers that it gave, even if the process is
     // refused: the next process may name them.
@@ -56,13 +62,9 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
     flaw = lack_of_room(event);
   }
   if (flaw) {
-    commands_.emplace_back(
-        RefuseProcess{event.process,
-                      {Errc::invalid_argument,
-                       "coordinator",
-                       "process " + std::to_string(event.process) +
-                           " cannot join: got " + *flaw,
-                       {}}});
+    flaw->message = "process " + std::to_string(event.process) +
+                    " cannot join: " + flaw->message;
+    commands_.emplace_back(RefuseProcess{event.process, std::move(*flaw)});
     return;
   }
   if (event.value_budget > 0) {
@@ -92,29 +94,26 @@ void CoordinatorPolicy::handle(const RoundTripMeasured& event) {
 }
 
 /// Why the process cannot join; nothing: it can.
-std::optional<std::string> CoordinatorPolicy::flaw_of(
+std::optional<Failure> CoordinatorPolicy::flaw_of(
     const ProcessJoined& event) const {
-  const bool was_here =
-      event.process == kHomeProcess ||
-      lost_processes_.contains(event.process) ||
+  if (lost_processes_.contains(event.process)) {
+    return unfit("it left the job, or was lost, before it had joined", kAgain);
+  }
+  if (event.process <= kHomeProcess ||
       std::ranges::any_of(workers_, [&event](const Worker& worker) {
         return worker.traits.process == event.process;
-      });
-  if (event.process < 0 || was_here) {
-    return "a number that was in the job before, expected a new one";
+      })) {
+    return unfit("another process has its place in the job", kAgain);
   }
   if (event.workers.empty()) {
-    return "no workers, expected at least one";
+    return unfit("it has no workers", "give it some with --workers");
   }
   auto num_classes = static_cast<int>(times_.size());
   for (const WorkerTraits& traits : event.workers) {
-    if (traits.execution_class < 0 || traits.execution_class > num_classes) {
-      return "a worker of class " + std::to_string(traits.execution_class) +
-             ", expected at most " + std::to_string(num_classes);
-    }
-    if (traits.max_rows < 1) {
-      return "a worker of " + std::to_string(traits.max_rows) +
-             " rows, expected at least one";
+    if (traits.execution_class < 0 || traits.execution_class > num_classes ||
+        traits.max_rows < 1) {
+      return unfit("what it says of its workers does not fit together",
+                   "use the same build of Troupe for all processes of a job");
     }
     num_classes = std::max(num_classes, traits.execution_class + 1);
   }
@@ -124,7 +123,7 @@ std::optional<std::string> CoordinatorPolicy::flaw_of(
 /// Which memory has no room for one sample: of the new process, or the home
 /// memory with the copies for cuts, which are taken from now on. Nothing: all
 /// have room.
-std::optional<std::string> CoordinatorPolicy::lack_of_room(
+std::optional<Failure> CoordinatorPolicy::lack_of_room(
     const ProcessJoined& event) const {
   std::vector<std::pair<ValueMemory, std::uint64_t>> budgets = {
       {{event.process}, event.value_budget},
@@ -136,8 +135,7 @@ std::optional<std::string> CoordinatorPolicy::lack_of_room(
   for (const auto& [memory, budget] : budgets) {
     const std::uint64_t needed = sample_bytes(memory, true);
     if (budget > 0 && budget < needed) {
-      return human_bytes(budget) + " for values in " + to_string(memory) +
-             ", expected " + human_bytes(needed) + " for one sample";
+      return no_room(memory, budget, needed);
     }
   }
   return std::nullopt;

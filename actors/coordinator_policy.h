@@ -231,7 +231,8 @@ class CoordinatorPolicy {
   void give_room_back(Sample& sample);
   void note_full(std::size_t group, ValueMemory memory);
   void end_if_no_room();
-  [[nodiscard]] Failure no_room(ValueMemory memory) const;
+  [[nodiscard]] static Failure no_room(ValueMemory memory, std::uint64_t budget,
+                                       std::uint64_t needed);
   void place(Sample& sample, std::size_t group);
   void share_samples();
   [[nodiscard]] bool rebalance_slowest(int execution_class);
@@ -267,9 +268,9 @@ class CoordinatorPolicy {
   [[nodiscard]] bool nobody_stays() const;
   void find_groups();
   void refuse_class_change(const std::vector<std::uint64_t>& samples);
-  [[nodiscard]] std::optional<std::string> flaw_of(
+  [[nodiscard]] std::optional<Failure> flaw_of(
       const ProcessJoined& event) const;
-  [[nodiscard]] std::optional<std::string> lack_of_room(
+  [[nodiscard]] std::optional<Failure> lack_of_room(
       const ProcessJoined& event) const;
   void recall(int worker);
   void recall(int worker, std::uint64_t grant);

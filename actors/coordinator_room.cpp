@@ -189,16 +189,18 @@ void CoordinatorPolicy::end_if_no_room() {
     lacking = lacking.value_or(*of_group);
   }
   if (lacking) {
-    end_job(false, no_room(*lacking));
+    end_job(false, no_room(*lacking, budget_of(*lacking),
+                           sample_bytes(*lacking, can_lose_values_)));
   }
 }
 
-Failure CoordinatorPolicy::no_room(ValueMemory memory) const {
+/// The memory keeps `budget` bytes for values, and one sample has `needed`.
+Failure CoordinatorPolicy::no_room(ValueMemory memory, std::uint64_t budget,
+                                   std::uint64_t needed) {
   return {
       Errc::out_of_memory, "coordinator",
       "the values of one sample do not fit in " + to_string(memory) + ": got " +
-          human_bytes(budget_of(memory)) + " for values, expected " +
-          human_bytes(sample_bytes(memory, can_lose_values_)),
+          human_bytes(budget) + " for values, expected " + human_bytes(needed),
       "use a smaller --size or --window, fewer --segments, or a " +
           std::string(memory.gpu < 0 ? "host" : "GPU") + " with more memory"};
 }

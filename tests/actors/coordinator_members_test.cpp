@@ -197,7 +197,7 @@ TEST(Joiners, TakeRowsOfWindows) {
   EXPECT_FALSE(granted_to(company, 1).empty());
 }
 
-TEST(Joiners, AreRefusedUnderANumberThatWasInTheJob) {
+TEST(Joiners, AreRefusedWhereTheyHaveGoneOrTheirPlaceIsTaken) {
   Company company({.kind = MethodKind::batch}, 4, 8, apart(4));
   company.keeps_returned = true;
   company.raise_all();
@@ -212,6 +212,7 @@ TEST(Joiners, AreRefusedUnderANumberThatWasInTheJob) {
   // Lost before anybody heard of it.
   company.on(ProcessDown{9, {Errc::job_failed, "process", "ended", {}}});
   const std::vector<int> refused = {kHomeProcess, 1, 2, 3, 9, -1};
+  const std::set<int> has_gone = {1, 2, 9};
   for (const int process : refused) {
     company.join(process, alike(1, 2));
   }
@@ -219,9 +220,11 @@ TEST(Joiners, AreRefusedUnderANumberThatWasInTheJob) {
   for (std::size_t i = 0; i < refused.size(); ++i) {
     EXPECT_EQ(company.refused[i].process, refused[i]);
     EXPECT_EQ(company.refused[i].cause.message,
-              "process " + std::to_string(refused[i]) +
-                  " cannot join: got a number that was in the job before, "
-                  "expected a new one");
+              "process " + std::to_string(refused[i]) + " cannot join: " +
+                  (has_gone.contains(refused[i])
+                       ? "it left the job, or was lost, before it had joined"
+                       : "another process has its place in the job"));
+    EXPECT_FALSE(company.refused[i].cause.hint.empty());
   }
   EXPECT_TRUE(company.admitted.empty());
   company.run_to_end();

@@ -237,7 +237,7 @@ TEST(Joins, EndWithTheReasonWhenTheyAreRefused) {
     job.work(2);
     job.join(0);
     ASSERT_EQ(job.ends.size(), 1U);
-    EXPECT_NE(job.ends[0].find("a number that was in the job before"),
+    EXPECT_NE(job.ends[0].find("another process has its place in the job"),
               std::string::npos)
         << job.ends[0];
     // Who has the number stays.

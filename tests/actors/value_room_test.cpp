@@ -165,7 +165,7 @@ TEST(ValueRoom, IsAConditionForJoining) {
   other.on(ProcessJoined{1, alike(1, 1), kEachWithCuts - 1});
   ASSERT_EQ(other.refused.size(), 1U);
   EXPECT_NE(other.refused[0].cause.message.find(
-                "got 11 B for values in process 1, expected 12 B"),
+                "in process 1: got 11 B for values, expected 12 B"),
             std::string::npos)
       << other.refused[0].cause.message;
   other.on(ProcessJoined{2, alike(1, 1), kEachWithCuts});
@@ -235,7 +235,7 @@ TEST(ValueRoom, OfAGpuIsAConditionForJoining) {
   company.on(ProcessJoined{1, gpu});
   ASSERT_EQ(company.refused.size(), 1U);
   EXPECT_NE(company.refused[0].cause.message.find(
-                "got 11 B for values in cuda:2 of process 1, expected 12 B"),
+                "in cuda:2 of process 1: got 11 B for values, expected 12 B"),
             std::string::npos)
       << company.refused[0].cause.message;
   gpu.front().value_budget = kEachWithCuts;
