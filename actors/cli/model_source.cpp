@@ -31,24 +31,15 @@ std::uint64_t both(std::uint64_t denoiser, std::uint64_t autoencoder) {
   return xxh3_64(std::as_bytes(std::span(parts)));
 }
 
-/// Weights that cannot be read any more cost the worker, not the sample: other
-/// processes have them. The part is complete when this returns.
-template <typename Read>
-void read_part(ExecContext& ctx, const Read& read) {
-  try {
-    read();
-    ctx.synchronize();  // others read the weights in queues of their own
-  } catch (const Error& error) {
-    if (error.code() == Errc::interrupted ||
-        error.code() == Errc::device_full ||
-        error.code() == Errc::device_lost) {
-      throw;
-    }
-    throw Error(
-        Errc::device_lost, to_string(ctx.device()),
-        "its part of the model cannot be read: " + std::string(error.what()),
-        "give the folder that the job was started with");
+/// What is wrong with a model that was held to a job's. `error`: what was found
+/// when it was read.
+Error wrong_model(const std::string& name, const Error& error) {
+  if (error.code() != Errc::invalid_argument) {
+    return error;
   }
+  return {Errc::invalid_argument, name,
+          "other weights than the job's: " + std::string(error.what()),
+          "give the folder that the job was started with"};
 }
 
 }  // namespace
@@ -314,6 +305,30 @@ LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
   return model;
 }
 
+/// Weights that cannot be read any more cost the worker, not the sample: other
+/// processes have them. The part is complete when this returns.
+template <typename Read>
+void ModelSource::read_part(ExecContext& ctx, const Read& read) const {
+  try {
+    read();
+    ctx.synchronize();  // others read the weights in queues of their own
+  } catch (const Error& error) {
+    if (error.code() == Errc::interrupted ||
+        error.code() == Errc::device_full ||
+        error.code() == Errc::device_lost) {
+      throw;
+    }
+    // Where memory is short, another device may have more.
+    if (on_wrong_model_ && error.code() != Errc::out_of_memory) {
+      on_wrong_model_(wrong_model(name(), error));
+    }
+    throw Error(
+        Errc::device_lost, to_string(ctx.device()),
+        "its part of the model cannot be read: " + std::string(error.what()),
+        "give the folder that the job was started with");
+  }
+}
+
 LoadedModel ModelSource::load_when_used(
     ExecContext& ctx, DType compute, const std::vector<int>& cuts,
     models::WeightPlacement placement) const {
@@ -387,12 +402,7 @@ void ModelSource::take_hashes(ExecContext& ctx, DType compute,
     try {
       (void)model_.denoiser->load(ctx, compute, network, {first, first + 1});
     } catch (const Error& error) {
-      if (error.code() != Errc::invalid_argument) {
-        throw;
-      }
-      throw Error(Errc::invalid_argument, name(),
-                  "other weights than the job's: " + std::string(error.what()),
-                  "give the folder that the job was started with");
+      throw wrong_model(name(), error);
     }
   });
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -147,6 +148,12 @@ class ModelSource {
   /// need not read all of them.
   void hold_to(const ModelRecord& job);
 
+  /// Called with what is wrong when a part that is read later is not the job's,
+  /// or cannot be read: the folder is of no use for the job. Thread: any.
+  void on_wrong_model(std::function<void(const Error&)> call) {
+    on_wrong_model_ = std::move(call);
+  }
+
  private:
   /// Latents for pictures of --size: of the nearest bin, or of that size.
   /// Errors: Errc::invalid_argument with the nearest size that works.
@@ -164,6 +171,8 @@ class ModelSource {
   /// Takes the hashes from the job, and holds the smallest block to them.
   void take_hashes(ExecContext& ctx, DType compute, LoadedModel& model) const;
   /// Calls fn(denoiser's weights, decoder's weights).
+  template <typename Read>
+  void read_part(ExecContext& ctx, const Read& read) const;
   template <typename Fn>
   void with_weights(ExecContext& ctx, const Fn& fn) const;
   [[nodiscard]] std::int64_t the_only_class(
@@ -173,6 +182,7 @@ class ModelSource {
   /// The hashes that a job named; none: the weights are read for them.
   std::uint64_t told_hash_ = 0;
   std::vector<std::uint64_t> told_tensors_;
+  std::function<void(const Error&)> on_wrong_model_;
   models::DenoiserTable table_;
   models::ModelDescription model_;
   Shape latents_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
@@ -58,16 +59,27 @@ void tell(const Invocation& invocation, const std::string& what) {
 }
 
 /// What this process computes an offered job with.
-struct Preparation {
+class Preparation {
+ public:
   std::optional<JobRequest> request;
   std::optional<JobRunner> runner;
   MemberJob job;
+  /// To hand back the work and leave, also because of a wrong model.
+  std::stop_source leaves;
 
   void run(const config::Config& config, const Offer& offer,
            const JobValues& values, StopFlag& stop,
            Reading reading = Reading::what_is_used) {
     request.emplace(member_request(config, offer.job, reading));
     print_notes(request->notes);
+    request->source.on_wrong_model([this](const Error& error) {
+      {
+        const std::lock_guard lock(mutex_);
+        wrong_model_ = {error.code(), error.place(), error.message(),
+                        error.hint()};
+      }
+      leaves.request_stop();
+    });
     runner.emplace(*request, stop);
     job = member_job(offer, values, *request, *runner);
   }
@@ -76,6 +88,15 @@ struct Preparation {
     runner.reset();
     request.reset();
   }
+  /// What a part of the model had that was read while the job ran.
+  [[nodiscard]] std::optional<Failure> wrong_model() {
+    const std::lock_guard lock(mutex_);
+    return wrong_model_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Failure> wrong_model_;
 };
 
 std::string said_of(const FetchProgress& progress) {
@@ -259,7 +280,14 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
        fmt::format("process {} of the job at {}: {} for {}", member.process(),
                    config.join, describe_company(*ready.request),
                    offered->job.model.name));
-  return member.serve(std::move(ready.job), wishes.drain(), wishes.stop());
+  const std::stop_callback leave(wishes.drain(),
+                                 [&ready] { ready.leaves.request_stop(); });
+  MemberEnd end = member.serve(std::move(ready.job), ready.leaves.get_token(),
+                               wishes.stop());
+  if (auto wrong = ready.wrong_model()) {
+    return {MemberEnd::Kind::refused, std::move(wrong)};
+  }
+  return end;
 }
 
 }  // namespace

@@ -322,12 +322,28 @@ TEST_F(PartOfAModel, ThatIsAnotherCostsItsWorker) {
   EXPECT_EQ(result_["nodes"][2]["losses"], 1) << result_["nodes"][2];
   EXPECT_EQ(result_["nodes"][2]["rows"], 0);
   const Outcome left = job_->worker(1).wait();
+  EXPECT_EQ(left.exit_code, 2) << left.err;
+  EXPECT_NE(left.err.find("other weights than the job's: [transformer_blocks."),
+            std::string::npos)
+      << left.err;
   for (const std::string& err : {left.err, said_}) {
     EXPECT_NE(err.find("its part of the model cannot be read: "
                        "[transformer_blocks.11."),
               std::string::npos)
         << err;
   }
+}
+
+/// The job waits for another worker meanwhile.
+TEST_F(PartOfAModel, ThatIsAnotherSendsTheOnlyWorkerAwayAtOnce) {
+  change_a_tensor(copy_, "transformer_blocks.11.");
+  LinkJob& job =
+      job_.emplace(Arguments{"--method", "stale", "--segments", "2", "-n", "2"},
+                   TROUPE_DEMO);
+  job.add_worker({"-m", copy_});
+  expect_end(job.worker(0).wait(), 2, "other weights than the job's: ");
+  job.add_worker({"-m", TROUPE_DEMO});
+  EXPECT_EQ(job.finish()["latents_xxh3"], job.alone()["latents_xxh3"]);
 }
 
 TEST_F(PartOfAModel, IsLookedAtBeforeAWorkerJoins) {
