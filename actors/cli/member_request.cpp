@@ -70,12 +70,15 @@ void follow_classes(const JobRecord& job, std::vector<JobDevice>& devices) {
   }
 }
 
+bool has_configs(const ModelSource& source, const JobRecord& job) {
+  const ModelRecord own = source.record(0);
+  return own.denoiser_config == job.model.denoiser_config &&
+         own.decoder_config == job.model.decoder_config;
+}
+
 void check_model(const ModelSource& source, const JobRecord& job,
                  const std::string& place) {
-  const ModelRecord own = source.record(0);
-  require(own.denoiser_config == job.model.denoiser_config &&
-              own.decoder_config == job.model.decoder_config,
-          Errc::invalid_argument, place,
+  require(has_configs(source, job), Errc::invalid_argument, place,
           "another model than the job's " + in_quotes(job.model.name) +
               ": their configurations differ",
           "give the folder that the job was started with");
@@ -104,6 +107,18 @@ bool lacks_model(const config::Config& own, const JobRecord& job) {
          (own.model_root.empty() || !is_plain(job.model.name) ||
           !std::filesystem::exists(std::filesystem::path(own.model_root) /
                                    job.model.name));
+}
+
+bool has_model(const config::Config& config, const JobRecord& job,
+               StopFlag& stop) {
+  try {
+    const ModelSource source = ModelSource::open(config);
+    return has_configs(source, job) &&
+           read_weights_hash(source, stop) == job.model.weights_xxh3;
+  } catch (const Error&) {
+    stop.check("worker", "stopped while it read the model");
+    return false;
+  }
 }
 
 config::WorkerCount workers_of_member(const config::Config& own) {

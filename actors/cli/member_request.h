@@ -16,6 +16,12 @@ namespace troupe::actors {
 [[nodiscard]] bool lacks_model(const config::Config& config,
                                const JobRecord& job);
 
+/// Whether the folder of --model holds the job's model, in configurations and
+/// weights. What cannot be read is not the job's. Errors: those of
+/// StopFlag::check.
+[[nodiscard]] bool has_model(const config::Config& config, const JobRecord& job,
+                             StopFlag& stop);
+
 /// The workers that the process has for a job with work for all of them.
 /// Errors: those of choose_devices.
 [[nodiscard]] config::WorkerCount workers_of_member(

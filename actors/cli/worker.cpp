@@ -112,7 +112,8 @@ std::string said_of(const FetchProgress& progress) {
 
 /// The same with a copy of the model from the job's processes. A copy that
 /// turns out to be damaged is fetched anew, once, and from the first process
-/// alone: nobody knows which part of it was wrong. So all of it is read.
+/// alone: nobody knows which part of it was wrong. So all of it is read, and
+/// its hash says whether it is damaged, whatever it was refused for.
 void run_from_cache(const Invocation& invocation, const Offer& offer,
                     const JobValues& values, CompanyMember& member,
                     StopFlag& stop, Preparation& preparation) {
@@ -144,12 +145,13 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
   try {
     preparation.run(config, offer, values, stop, Reading::all);
   } catch (const Error& error) {
-    if (error.code() != Errc::corrupt_file && error.code() != Errc::not_found &&
-        error.code() != Errc::invalid_argument) {
+    calls.check();
+    if (has_model(config, offer.job, stop)) {
       throw;
     }
-    tell(invocation,
-         std::string("the model in the cache is damaged: ") + error.what());
+    tell(invocation, std::string("the model in the cache is damaged, and is "
+                                 "fetched again: ") +
+                         error.what());
     preparation.forget();
     member.give_model(nullptr);
     cache.remove(offer.job.model, calls.check);

@@ -145,6 +145,28 @@ TEST_F(ModelCache, ReplacesADamagedCopy) {
   expect_copy_of_demo(only_model(cache_));
 }
 
+/// Whatever it is refused for, before its hash is known.
+TEST_F(ModelCache, ReplacesACopyThatCannotBeUnderstood) {
+  (void)run_worker();
+  const fs::path model = only_model(cache_);
+  const std::string weights = content_of(largest_file(model));
+  std::string not_numbers = weights;
+  not_numbers.replace(not_numbers.size() - 64, 64, std::string(64, '\xff'));
+  const std::vector<std::pair<fs::path, std::string>> damages = {
+      {largest_file(model), not_numbers},
+      {largest_file(model), std::string(weights.size(), '\0')},
+      {model / "transformer" / "config.json", "{}"},
+      {model / "transformer" / "config.json", ""},
+      {model / "model_index.json", "{}"}};
+  for (const auto& [path, content] : damages) {
+    std::ofstream(path, std::ios::binary) << content;
+    const std::string said = run_worker();
+    EXPECT_NE(said.find("is damaged, and is fetched again"), std::string::npos)
+        << path << said;
+    expect_copy_of_demo(only_model(cache_));
+  }
+}
+
 /// Two workers: the second one fetches while the first one is a member, and
 /// works. That has enough to do until the other one comes.
 class ModelOfTwoWorkers : public ::testing::Test {
