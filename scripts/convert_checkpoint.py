@@ -109,7 +109,11 @@ def bytes_of(tensor):
 def new_file(path, write):
     """Lets `write` fill a file, which then gets its name: never half of it. What is
     there already stays."""
-    handle, temporary = tempfile.mkstemp(prefix=".converting-", dir=os.path.dirname(path))
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".converting-",
+                                             dir=os.path.dirname(path))
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written: {error.strerror}") from error
     try:
         with open(handle, "wb") as out:
             write(out)

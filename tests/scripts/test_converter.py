@@ -176,6 +176,12 @@ class Conversion(Folder):
             self.assert_refused("No space left")
         self.assertEqual(self.convert()[0], 0)
 
+    def test_a_folder_that_may_not_be_written_is_named(self):
+        self.write("vae/diffusion_pytorch_model.bin", A)
+        with mock.patch("tempfile.mkstemp", side_effect=PermissionError(13, "Permission denied")):
+            self.assert_refused("vae/diffusion_pytorch_model.safetensors: cannot be written: "
+                                "Permission denied")
+
 
 class Refusals(Folder):
     def test_what_cannot_be_read_is_one_line(self):
