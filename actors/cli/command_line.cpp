@@ -95,6 +95,22 @@ const Option* option_of(const std::string& argument, Verb verb) {
   return nullptr;
 }
 
+/// Whether the empty text is a value of the option, and not a shell variable
+/// that is not set: its own parser says so.
+bool may_be_empty(const Option* option) {
+  if (option == nullptr || (option->kind() != config::ValueKind::text &&
+                            option->kind() != config::ValueKind::texts)) {
+    return false;
+  }
+  try {
+    config::Config config;
+    option->set(config, option->key, "");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// Values that CLI11 would take from the next argument, though they are empty
 /// (--out= --json) or missing (--out --json). Rewrites -o=FILE to --out=FILE.
 void check_values(Verb verb, std::vector<std::string>& arguments) {
@@ -111,9 +127,16 @@ void check_values(Verb verb, std::vector<std::string>& arguments) {
     const std::size_t equals =
         argument.starts_with("--") ? argument.find('=') : std::string::npos;
     if (equals != std::string::npos) {
-      if (equals + 1 == argument.size()) {
+      if (equals + 1 < argument.size()) {
+        continue;
+      }
+      if (!may_be_empty(option)) {
         config::fail_empty(argument.substr(0, equals));
       }
+      // As two arguments, which CLI11 does not confuse with what follows.
+      argument.resize(equals);
+      arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(++i),
+                       std::string());
       continue;
     }
     const bool takes_next =
@@ -122,10 +145,7 @@ void check_values(Verb verb, std::vector<std::string>& arguments) {
       continue;
     }
     const std::string& value = arguments[++i];
-    // No text at all is what most people lead away from.
-    const bool may_be_empty =
-        option != nullptr && option->key == "negative-prompt";
-    if (value.empty() && !may_be_empty) {
+    if (value.empty() && !may_be_empty(option)) {
       config::fail_empty(argument);
     }
     if (value.starts_with("--") ||
