@@ -79,7 +79,7 @@ std::string note(std::string_view place, std::string_view owner,
     // A file may have any number of them: suggestions are computed only for the
     // keys that the note shows.
     if (unknown.size() < kShown) {
-      const std::string meant = suggestion(key, known);
+      const std::string meant = suggested_name(key, known);
       unknown.push_back(in_quotes(key) +
                         (meant.empty() ? "" : " (" + meant + ")"));
     } else {

@@ -79,14 +79,18 @@ void apply(Config& config, const std::vector<Setting>& settings) {
     if (option == nullptr) {
       check_missing_option(setting.key, setting.place);
       const std::vector<std::string> names = option_names();
-      throw Error(Errc::invalid_argument, setting.place,
-                  "unknown option " + in_quotes(setting.key),
-                  suggestion(setting.key, names, "see troupe sample --help"));
+      throw Error(
+          Errc::invalid_argument, setting.place,
+          "unknown option " + in_quotes(setting.key),
+          suggested_name(setting.key, names, "see troupe sample --help"));
     }
     option->set(config, setting.place, setting.text);
     config.places.insert_or_assign(std::string(option->key), setting.place);
-    if (option->key == "karras" && !is_no(setting.text)) {
-      config.places.insert_or_assign("sigma-spacing", setting.place);
+    // Rows that are other spellings of parts of another row.
+    const bool is_side = option->key == "width" || option->key == "height";
+    if (is_side || (option->key == "karras" && !is_no(setting.text))) {
+      config.places.insert_or_assign(is_side ? "size" : "sigma-spacing",
+                                     setting.place);
     }
   }
   if (chooses) {
@@ -300,7 +304,7 @@ void fail_unknown_option(Verb verb, const std::string& written) {
   check_missing_option(name, written.substr(0, written.find('=')));
   std::vector<std::string> names = option_names(verb);
   names.insert(names.end(), {"config", "help", "version"});
-  const std::string best = nearest(name, names);
+  const std::string best = nearest_name(name, names);
   throw Error(Errc::invalid_argument, written, "unknown option",
               best.empty() ? help : "did you mean '--" + best + "'?");
 }

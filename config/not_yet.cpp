@@ -41,8 +41,6 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"server,server-url,hosts,nodes",
      "a server that jobs are handed to is not there yet: it is coming",
      kMachinesToday},
-    {"width,height,resolution,image-size", "the two sides are one option",
-     "give --size WIDTHxHEIGHT"},
     {"image,init-image,strength,denoising-strength,img2img",
      "starting from a picture is not there", kLatentsToday},
     {"mask,mask-image,inpaint", "inpainting is not there", kLatentsToday},
@@ -51,8 +49,58 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"vae,vae-path,unet,transformer,text-encoder,tokenizer",
      "parts of a pipeline are not given one by one",
      "put them in one folder in diffusers layout and give --model DIR"},
-    {"safety-checker,enable-safety-checker", "there is no safety checker",
+    {"safety-checker,enable-safety-checker,nsfw", "there is no safety checker",
      "pictures are written as the model makes them"},
+    // Names of other programs for what is said otherwise here.
+    {"seeds", "the images of a command have one seed",
+     "--seed N --samples K draws K of it; with --noise torch they are those of "
+     "the seeds N, N + 1, …"},
+    {"variant",
+     "of weights in several types the plain files are read, else fp16, else "
+     "bf16",
+     "leave it out; --dtype is the type that is computed in"},
+    {"ckpt,checkpoint,ckpt-path,weights,weight,diffusion-model,revision",
+     "a model is a folder in diffusers layout", "give --model DIR"},
+    {"plms,ddim,dpm-solver,dpm,unipc,lms,heun,euler,euler-a",
+     "a solver is a value of --sampler", "for example --sampler dpm++2m"},
+    {"schedule,noise-schedule,sigma-schedule,use-exponential-sigmas,"
+     "use-beta-sigmas",
+     "how noise levels are spaced is --sigma-spacing",
+     "give --sigma-spacing karras, exponential or beta"},
+    {"scale", "the weight of guidance is --guidance, the picture's size --size",
+     "give --guidance W or --size WxH"},
+    {"true-cfg-scale,image-cfg-scale,image-guidance-scale,"
+     "guidance-interval,guidance-start,guidance-end,guidance-embeds",
+     "one weight of guidance holds for all steps and conditions",
+     "leave it out, or give --guidance W alone"},
+    {"n-iter,iterations,batches,num-batches", "batches follow from the machine",
+     "--samples N counts all pictures of a prompt; --batch N bounds what is "
+     "computed at once"},
+    {"fp16,bf16,half,float16,bfloat16,fp32,mixed-precision,quantize,"
+     "quantization",
+     "the type that is computed in is --dtype",
+     "give --dtype f32, bf16 or f16, or leave the choice to Troupe"},
+    {"cpu,cuda,gpu,gpus,gpu-id,gpu-ids,device-id,device-map,num-gpus",
+     "devices are values of --device", "give --device cpu, cuda or cuda:N"},
+    {"cpu-offload,enable-model-cpu-offload,enable-sequential-cpu-offload,"
+     "offload,low-vram,lowvram,medvram,enable-attention-slicing,xformers,"
+     "enable-xformers-memory-efficient-attention,vae-slicing,"
+     "enable-vae-slicing",
+     "what is held where is decided by the memory that is free",
+     "leave it out: --dry-run says what is planned"},
+    {"output-type,return-dict,format",
+     "pictures are PNG, and tensors have options of their own",
+     "give --out FILE.png, or --save latents=FILE"},
+    {"generator,manual-seed,noise-seed,torch-seed",
+     "the seed is --seed, torch's generator --noise torch",
+     "give --seed N --noise torch"},
+    {"solver-type,algorithm-type,"
+     "use-lu-lambdas,lower-order-final,euler-at-final,rescale-betas-zero-snr,"
+     "steps-offset,set-alpha-to-one,trained-betas,thresholding,"
+     "dynamic-thresholding-ratio,clip-sample-range,base-shift,max-shift,"
+     "shift-terminal,use-dynamic-shifting",
+     "this key of a scheduler is read from its file alone",
+     "set it in scheduler/scheduler_config.json"},
 });
 
 constexpr auto kVerbs = std::to_array<NotYet>({

@@ -1,5 +1,8 @@
 // A table file: one row per option.
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include "config/method_plan.h"
 #include "config/option_rows.h"
@@ -89,6 +92,23 @@ std::vector<double> parse_speeds(Text place, Text text) {
     speeds.push_back(parse_real(place, speed, 0.001, 1000));
   }
   return speeds;
+}
+
+/// In the words of other programs, too: "fp16", "torch.bfloat16".
+Field dtype_field() {
+  return parsed(&Config::compute, [](Text place, Text text) {
+    constexpr std::pair<Text, Text> kOthers[] = {
+        {"float32", "f32"},   {"fp32", "f32"},    {"float", "f32"},
+        {"bfloat16", "bf16"}, {"float16", "f16"}, {"fp16", "f16"},
+        {"half", "f16"}};
+    Text name = trimmed(text);
+    constexpr Text kTorch = "torch.";
+    name.remove_prefix(name.starts_with(kTorch) ? kTorch.size() : 0);
+    const auto* const other =
+        std::ranges::find(kOthers, name, &std::pair<Text, Text>::first);
+    return parse_enum<ComputeType>(
+        place, other == std::end(kOthers) ? text : other->second);
+  });
 }
 
 Field isa_field() {
@@ -194,10 +214,9 @@ std::span<const Option> running_rows() {
       {"batch", "batch-size", 0, "N",
        "most images of a forward pass; 0: as the device likes", kResources,
        kComputes, whole(&Config::batch, 0, 1024)},
-      {"dtype", "", 0, "KIND",
+      {"dtype", "torch-dtype,precision", 0, "KIND",
        "auto (bf16 where the device has it), f32, bf16 or f16 (GPU)",
-       kResources, often(kSample | kBench) | kRuns | kEncode,
-       field(&Config::compute)},
+       kResources, often(kSample | kBench) | kRuns | kEncode, dtype_field()},
       {"isa", "", 0, "LEVEL",
        "hold the CPU to avx2, avx512, avx512_bf16 or amx: unlike machines that "
        "are held to one level compute in one execution class. The first two "
@@ -236,7 +255,7 @@ std::span<const Option> running_rows() {
       {"link-us", "", 0, "X", "microseconds of a message to another device",
        kEmulation, kBench, real(&Emulation::link_us, 0, 1e7), "50"},
       {"out",
-       "output",
+       "output,outdir,out-dir,output-dir,output-path",
        'o',
        "PATH",
        {{kSample,

@@ -16,6 +16,32 @@ void set_karras(Config& config, Text place, Text text) {
   }
 }
 
+/// A side alone leaves the other, 0, to the model.
+bool has_both_sides(const Config& config) {
+  return config.size && config.size->width > 0 && config.size->height > 0;
+}
+
+Field size_field() {
+  return {parsed(&Config::size, parse_size).set, [](const Config& config) {
+            return has_both_sides(config) ? to_string(*config.size)
+                                          : std::string();
+          }};
+}
+
+Field side_field(std::int64_t PictureSize::*side) {
+  return {[=](Config& config, Text place, Text text) {
+            PictureSize size = config.size.value_or(PictureSize());
+            size.*side = parse_integer(place, text, 1, kMostPixelsPerSide);
+            config.size = size;
+          },
+          [=](const Config& config) {
+            const std::int64_t pixels = config.size && !has_both_sides(config)
+                                            ? (*config.size).*side
+                                            : 0;
+            return pixels > 0 ? std::to_string(pixels) : std::string();
+          }};
+}
+
 /// A count is of each prompt, a range of all pictures.
 Field samples_field() {
   return {[](Config& config, Text place, Text text) {
@@ -61,7 +87,8 @@ Field final_sigmas_field() {
 
 std::span<const Option> sampling_rows() {
   static const auto kTable = std::to_array<Option>({
-      {"model", "", 'm', "DIR", "checkpoint folder in diffusers layout", kModel,
+      {"model", "model-path,model-dir,model-id,pretrained-model-name-or-path",
+       'm', "DIR", "checkpoint folder in diffusers layout", kModel,
        often(kSample | kBench) | kComputes | kSchedule | kEncode,
        field(&Config::model_dir), "none"},
       {"random-weights", "", 0, "NAME",
@@ -87,13 +114,14 @@ std::span<const Option> sampling_rows() {
       {"prompt-2", "", 0, "TEXT",
        "what the second text encoder reads (Stable Diffusion XL)", kModel,
        kRuns | kEncode, field(&Config::prompt_2), "as --prompt"},
-      {"prompt-file", "prompts", 0, "FILE",
+      {"prompt-file", "prompts,from-file,prompts-file", 0, "FILE",
        "a prompt on each line, blank ones left out; image i shows prompt i "
        "modulo their number",
        kModel, often(kSample) | kBench | kEncode, field(&Config::prompt_file),
        "none"},
-      {"negative-prompt", "", 0, "TEXT", "what guidance leads away from",
-       kModel, often(kSample) | kRuns | kEncode,
+      {"negative-prompt", "negative,neg-prompt", 0, "TEXT",
+       "what guidance leads away from", kModel,
+       often(kSample) | kRuns | kEncode,
        parsed(&Config::negative_prompt,
               [](Text, Text text) { return std::string(text); }),
        "the pipeline's own, which is mostly no text"},
@@ -109,10 +137,14 @@ std::span<const Option> sampling_rows() {
        "prompts that are encoded already, as troupe encode or diffusers makes "
        "them (.safetensors, .npz)",
        kModel, kRuns, field(&Config::prompt_embeds), "none"},
-      {"size", "resolution", 0, "WxH",
+      {"size", "resolution,image-size", 0, "WxH",
        "width and height of the pictures, in pixels", kModel,
-       often(kSample | kBench) | kRuns, parsed(&Config::size, parse_size),
+       often(kSample | kBench) | kRuns, size_field(),
        "as the model was trained"},
+      {"width", "W", 'W', "N", "their width alone", kModel, kRuns,
+       side_field(&PictureSize::width), "as --size says"},
+      {"height", "H", 'H', "N", "their height alone", kModel, kRuns,
+       side_field(&PictureSize::height), "as --size says"},
       {"no-resolution-bins", "", 0, "",
        "sample at --size itself, not at the nearest size that the pipeline was "
        "made for (PixArt)",
@@ -121,7 +153,9 @@ std::span<const Option> sampling_rows() {
        "decode large pictures in overlapping tiles, as diffusers does: memory "
        "of a tile, and a slightly different picture",
        kModel, kRuns, field(&Config::vae_tiling)},
-      {"samples", "num-samples,num-images-per-prompt,batch-count", 'n', "N|A:B",
+      {"samples",
+       "num-samples,num-images-per-prompt,batch-count,num-images,n-samples",
+       'n', "N|A:B",
        "how many images, of each prompt if there are several; or global "
        "indices [A, B)",
        kModel, often(kSample | kBench), samples_field()},
@@ -149,7 +183,8 @@ std::span<const Option> sampling_rows() {
        field(&Config::from),
        "none"},
       {"sampler",
-       "scheduler,solver",
+       "scheduler,solver,sampling-method,sample-method,sampler-name,"
+       "scheduler-type",
        0,
        "NAME",
        {{kSchedule,
@@ -161,19 +196,21 @@ std::span<const Option> sampling_rows() {
        often(kSample | kBench) | kSamplers,
        field(&Sampler::name),
        "what the model's files say, else ddim"},
-      {"steps", "num-inference-steps,num-steps", 0, "N", "denoising steps",
-       kSamplerGroup, often(kSample | kBench) | kSamplers,
-       whole(&Sampler::steps, 1),
+      {"steps",
+       "num-inference-steps,num-steps,inference-steps,sampling-steps,"
+       "num-sampling-steps,sample-steps,ddim-steps",
+       0, "N", "denoising steps", kSamplerGroup,
+       often(kSample | kBench) | kSamplers, whole(&Sampler::steps, 1),
        "what the model's sampling.json says, else its pipeline's default, "
        "else 50"},
-      {"guidance", "guidance-scale,cfg-scale", 0, "W",
+      {"guidance", "guidance-scale,cfg-scale,cfg", 0, "W",
        "classifier-free guidance; 1 is off", kSamplerGroup,
        often(kSample | kBench) | kRuns,
        real(&Config::guidance_scale, -1000, 1000),
        "what the model's sampling.json says, else its pipeline's default, "
        "else 4; 1 for models without classes and prompts"},
-      {"eta", "", 0, "X", "DDIM: 0 deterministic, 1 like DDPM", kSamplerGroup,
-       kSamplers, real(&Sampler::eta, 0, 1), "0"},
+      {"eta", "ddim-eta", 0, "X", "DDIM: 0 deterministic, 1 like DDPM",
+       kSamplerGroup, kSamplers, real(&Sampler::eta, 0, 1), "0"},
       {"order", "solver-order", 0, "N", "order of a multistep solver, 1 to 3",
        kSamplerGroup, kSamplers, whole(&Sampler::solver_order, 1, 3),
        "scheduler_config.json, else 2"},

@@ -72,7 +72,7 @@ const Option& option_of(const std::string& key, const std::string& place) {
   if (option == nullptr ||
       std::ranges::find(known, option, find_option) == known.end()) {
     refuse(place, "unknown key " + in_quotes(key),
-           suggestion(key, known, "expected some of " + join_names(known)));
+           suggested_name(key, known, "expected some of " + join_names(known)));
   }
   return *option;
 }

@@ -39,6 +39,8 @@ void check_exclusive(const std::vector<Setting>& settings) {
   constexpr std::pair<const char*, const char*> kPairs[] = {
       {"model", "random-weights"},
       {"sigmas", "timesteps"},
+      {"size", "width"},
+      {"size", "height"},
       {"prompt", "prompt-file"},
       {"prompt", "prompt-embeds"},
       {"class", "prompt"},

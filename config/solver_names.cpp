@@ -63,6 +63,14 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
 
 [[noreturn]] void refuse(SolverTable table, std::string_view name,
                          const std::string& key) {
+  // Other programs call the spacing a scheduler.
+  if (key == "karras" || key == "exponential" || key == "beta") {
+    throw Error(Errc::invalid_argument, "--sampler",
+                "got " + in_quotes(name) +
+                    ", which is a spacing of noise levels and no solver",
+                "give --sigma-spacing " + key +
+                    ", or name a solver before it: 'euler " + key + "'");
+  }
   const std::vector<std::string> shown = solver_names(table);
   const std::string there_is = "there is " + join_names(shown, shown.size());
   const ForeignSolver foreign = foreign_solver(
@@ -105,6 +113,11 @@ SolverChoice parse_solver(std::string_view name, SolverTable table) {
   drop_suffix(key, "scheduler");
   const std::optional<SigmaSpacing> spacing = drop_spacing(key);
   std::optional<SolverChoice> choice = find(table, key);
+  for (const std::string_view prefix : {"k", "sample"}) {  // of k-diffusion
+    if (!choice && key.starts_with(prefix)) {
+      choice = find(table, std::string_view(key).substr(prefix.size()));
+    }
+  }
   if (!choice) {
     refuse(table, name, key);
   }

@@ -1,12 +1,20 @@
 #include "config/suggest.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <sstream>
 
 #include "kernels/core/text.h"
 
 namespace troupe::config {
+
+namespace {
+
+/// Misspelling costs are quadratic: no one mistypes a name this long.
+constexpr std::size_t kLongestWord = 64;
+
+}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::string x = lowered(a);
@@ -35,8 +43,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word,
                     std::span<const std::string> candidates) {
-  // Misspelling costs are quadratic: no one mistypes a name this long.
-  constexpr std::size_t kLongestWord = 64;
   if (word.empty() || word.size() > kLongestWord) {
     return {};
   }
@@ -71,12 +77,75 @@ std::string nearest(std::string_view word,
   return best;
 }
 
+namespace {
+
+std::string digits_of(std::string_view name) {
+  std::string digits;
+  std::ranges::copy_if(name, std::back_inserter(digits),
+                       [](unsigned char c) { return std::isdigit(c) != 0; });
+  return digits;
+}
+
+/// Whether one word is the other, misspelt: not with letters put before or
+/// behind it.
+bool is_misspelt(std::string_view word, std::string_view other) {
+  const auto [less, more] = std::minmax(
+      word, other, [](auto a, auto b) { return a.size() < b.size(); });
+  const std::size_t distance = edit_distance(word, other);
+  return distance <= 1 || (distance <= word.size() / 3 &&
+                           more.find(less) == std::string_view::npos);
+}
+
+bool is_misspelt_name(std::string_view name, std::string_view other) {
+  if (digits_of(name) != digits_of(other)) {
+    return false;  // --prompt-3 is not --prompt-2
+  }
+  if (edit_distance(name, other) <= 1) {
+    return true;  // and "promptfile" is "prompt-file"
+  }
+  const auto words_of = [](std::string_view text) {
+    std::string spaced = lowered(text);
+    std::ranges::replace_if(
+        spaced, [](char c) { return c == '-' || c == '_'; }, ' ');
+    return words(spaced);
+  };
+  return std::ranges::equal(words_of(name), words_of(other), is_misspelt);
+}
+
+std::string question(std::string_view best, std::string_view otherwise) {
+  return best.empty() ? std::string(otherwise)
+                      : "did you mean " + in_quotes(best) + "?";
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view name,
+                         std::span<const std::string> candidates) {
+  std::string best;
+  std::size_t best_distance = kLongestWord;
+  if (name.size() > kLongestWord) {
+    return best;
+  }
+  for (const std::string& candidate : candidates) {
+    if (is_misspelt_name(name, candidate) &&
+        edit_distance(name, candidate) < best_distance) {
+      best = candidate;
+      best_distance = edit_distance(name, candidate);
+    }
+  }
+  return best;
+}
+
+std::string suggested_name(std::string_view name,
+                           std::span<const std::string> candidates,
+                           std::string_view otherwise) {
+  return question(nearest_name(name, candidates), otherwise);
+}
+
 std::string suggestion(std::string_view word,
                        std::span<const std::string> candidates,
                        std::string_view otherwise) {
-  const std::string best = nearest(word, candidates);
-  return best.empty() ? std::string(otherwise)
-                      : "did you mean " + in_quotes(best) + "?";
+  return question(nearest(word, candidates), otherwise);
 }
 
 std::vector<std::string> words(std::string_view list) {

@@ -22,6 +22,17 @@ namespace troupe::config {
                                      std::span<const std::string> candidates,
                                      std::string_view otherwise = {});
 
+/// As `nearest`, of names of options or keys, whose words stand between '-' or
+/// '_'. Each word is misspelt by itself: a name with another word in it, such
+/// as "guidance-rescale" or "original-size", is that of another thing.
+[[nodiscard]] std::string nearest_name(std::string_view name,
+                                       std::span<const std::string> candidates);
+
+/// As `suggestion`, by nearest_name.
+[[nodiscard]] std::string suggested_name(
+    std::string_view name, std::span<const std::string> candidates,
+    std::string_view otherwise = {});
+
 /// The words of a list, which are separated by spaces.
 [[nodiscard]] std::vector<std::string> words(std::string_view list);
 

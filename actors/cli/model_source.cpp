@@ -109,9 +109,16 @@ void ModelSource::choose_size(const config::Config& config) {
     return;
   }
   const Shape trained = decoded_shape();
-  const config::PictureSize wanted = config.size.value_or(config::PictureSize{
-      trained[trained.rank() - 1], trained[trained.rank() - 2]});
-  const std::string place = config.place_of("size");
+  // A side that is 0 is left to the model.
+  config::PictureSize wanted = config.size.value_or(config::PictureSize{0, 0});
+  const std::string place =
+      config.place_of(wanted.height == wanted.width ? "size"
+                      : wanted.height == 0          ? "width"
+                      : wanted.width == 0           ? "height"
+                                                    : "size");
+  wanted.width = wanted.width > 0 ? wanted.width : trained[trained.rank() - 1];
+  wanted.height =
+      wanted.height > 0 ? wanted.height : trained[trained.rank() - 2];
   if (!has_bins) {
     return resize(wanted, place, "ask for that, or for another size");
   }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "actors/artefacts/summary.h"
 #include "actors/cli/command_line.h"
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
@@ -164,6 +165,86 @@ TEST(CommandLine, TakesNoTextWhereThatIsAText) {
     EXPECT_EQ(value_of(line, "seed"), "7");
     EXPECT_TRUE(line.files.empty());
   }
+}
+
+// diffusers#3664
+TEST(CommandLine, UnderstandsTheNamesOfOtherPrograms) {
+  const CommandLine line =
+      parse_command_line({"sample",
+                          "--sampling-method",
+                          "euler_a",
+                          "-W",
+                          "512",
+                          "-H384",
+                          "--ddim_steps=20",
+                          "--cfg",
+                          "7",
+                          "--image_size=64",
+                          "--outdir",
+                          "x",
+                          "--n_samples",
+                          "2",
+                          "--from-file",
+                          "p.txt",
+                          "--torch_dtype",
+                          "float16",
+                          "--pretrained_model_name_or_path",
+                          "dir"});
+  EXPECT_EQ(value_of(line, "sampler"), "euler_a");
+  EXPECT_EQ(value_of(line, "width"), "512");
+  EXPECT_EQ(value_of(line, "height"), "384");
+  EXPECT_EQ(value_of(line, "steps"), "20");
+  EXPECT_EQ(value_of(line, "guidance"), "7");
+  EXPECT_EQ(value_of(line, "size"), "64");
+  EXPECT_EQ(value_of(line, "out"), "x");
+  EXPECT_EQ(value_of(line, "samples"), "2");
+  EXPECT_EQ(value_of(line, "prompt-file"), "p.txt");
+  EXPECT_EQ(value_of(line, "dtype"), "float16");
+  EXPECT_EQ(value_of(line, "model"), "dir");
+}
+
+/// Of an option that there is not.
+std::string whole_refusal_of(const std::string& option) {
+  try {
+    (void)parse_command_line({"sample", option, "1"});
+  } catch (const Error& error) {
+    return one_line(error);
+  }
+  return {};
+}
+
+// The nearest by its letters would draw another picture.
+TEST(CommandLine, SuggestsNothingThatMeansAnotherThing) {
+  for (const char* option : {"--guidance-rescale",
+                             "--original-size",
+                             "--target-size",
+                             "--crop",
+                             "--prompt-3",
+                             "--negative-prompt-3",
+                             "--variant",
+                             "--max-steps",
+                             "--base-shift",
+                             "--max-shift",
+                             "--method-name",
+                             "--sigma-max",
+                             "--noise-offset",
+                             "--true-cfg-scale",
+                             "--image-guidance-scale",
+                             "--sampling-rate",
+                             "--weights",
+                             "--clip-guidance-scale",
+                             "--refiner-steps",
+                             "--hires-steps",
+                             "--start-step",
+                             "--end-step"}) {
+    EXPECT_EQ(whole_refusal_of(option).find("did you mean"), std::string::npos)
+        << whole_refusal_of(option);
+  }
+  EXPECT_NE(whole_refusal_of("--seeds").find("--noise torch"),
+            std::string::npos);
+  EXPECT_NE(whole_refusal_of("--variant").find("fp16"), std::string::npos);
+  EXPECT_NE(whole_refusal_of("--schedule").find("--sigma-spacing"),
+            std::string::npos);
 }
 
 TEST(CommandLine, ReadsTheTopicOfHelp) {

@@ -449,5 +449,30 @@ TEST(ConfigFile, WithManyLevelsIsCorrupt) {
   }
 }
 
+// Names of other programs, and sides one by one.
+TEST(Size, IsMadeOfItsSides) {
+  const auto config_of = [](const std::vector<Setting>& flags,
+                            const std::vector<Setting>& environment = {}) {
+    return load_config(Verb::sample,
+                       {.flags = flags, .environment = environment});
+  };
+  const Setting width{"--width", "width", "512"};
+  const Setting height{"--height", "height", "384"};
+  EXPECT_EQ(config_of({width, height}).size, (PictureSize{512, 384}));
+  EXPECT_EQ(config_of({width}).size, (PictureSize{512, 0}));
+  EXPECT_EQ(config_of({width}).place_of("width"), "--width");
+  EXPECT_EQ(config_of({width, height}).place_of("size"), "--height");
+  EXPECT_NE(to_toml(Verb::sample, config_of({width})).find("\nwidth = 512 "),
+            std::string::npos);
+  EXPECT_EQ(config_of({height}, {{"TROUPE_SIZE", "size", "64x32"}}).size,
+            (PictureSize{64, 384}));
+  EXPECT_EQ(config_of({{"--size", "size", "64x32"}},
+                      {{"TROUPE_WIDTH", "width", "512"}})
+                .size,
+            (PictureSize{64, 32}));
+  EXPECT_THROW((void)config_of({width, {"--size", "size", "64x32"}}), Error);
+  EXPECT_THROW((void)config_of({{"--width", "width", "0"}}), Error);
+}
+
 }  // namespace
 }  // namespace troupe::config

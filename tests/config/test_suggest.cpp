@@ -34,6 +34,26 @@ TEST(Suggestion, StaysSilentWhenNothingIsNear) {
             "see --help");
 }
 
+// diffusers#3664: what another option means would do harm.
+TEST(SuggestedName, IsMisspeltAndNotOfAnotherThing) {
+  const std::vector<std::string> options = {
+      "guidance-scale", "size",          "method",      "steps",
+      "prompt-2",       "variance-type", "prompt-file", "num-inference-steps"};
+  for (const char* name :
+       {"guidance-rescale", "original-size", "target-size", "sampling-method",
+        "prompt-3", "variant", "guidance-scale-2", "max-steps", "skip-steps",
+        "resize", "prompt-files-from"}) {
+    EXPECT_EQ(nearest_name(name, options), "") << name;
+  }
+  EXPECT_EQ(nearest_name("guidence-scael", options), "guidance-scale");
+  EXPECT_EQ(nearest_name("guidance_scale", options), "guidance-scale");
+  EXPECT_EQ(nearest_name("promptfile", options), "prompt-file");
+  EXPECT_EQ(nearest_name("stpes", options), "steps");
+  EXPECT_EQ(nearest_name("num-inferense-step", options), "num-inference-steps");
+  EXPECT_EQ(suggested_name("setps", options, "see"), "did you mean 'steps'?");
+  EXPECT_EQ(suggested_name("original-size", options, "see"), "see");
+}
+
 TEST(JoinNames, CutsLongLists) {
   EXPECT_EQ(join_names(kWords, 2), "steps, seed, … (4 in all)");
   EXPECT_EQ(join_names(kWords, 9), "steps, seed, sampler, golden retriever");

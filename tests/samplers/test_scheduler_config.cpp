@@ -245,6 +245,22 @@ TEST(ParseSolver, TakesVariantsByTheirNames) {
   EXPECT_EQ(parse_solver("DDIMParallelScheduler").solver, Solver::ddim);
 }
 
+TEST(ParseSolver, TakesKDiffusionsNames) {
+  EXPECT_EQ(parse_solver("k_euler").solver, Solver::euler);
+  EXPECT_EQ(parse_solver("k_euler_a").solver, Solver::euler_ancestral);
+  EXPECT_EQ(parse_solver("sample_euler_ancestral").solver,
+            Solver::euler_ancestral);
+  EXPECT_EQ(parse_solver("k_dpmpp_2m").order, 2);
+  for (const char* spacing : {"karras", "Karras", "exponential", "beta"}) {
+    try {
+      (void)parse_solver(spacing);
+      ADD_FAILURE() << spacing;
+    } catch (const Error& error) {
+      EXPECT_NE(error.hint().find("--sigma-spacing"), std::string::npos);
+    }
+  }
+}
+
 struct Foreign {
   const char* name;
   const char* means;    ///< a part of the message
