@@ -31,8 +31,9 @@ bool is_plausible(double seconds) { return seconds > 1e-9 && seconds < 1e6; }
 /// Nothing: damaged, or not ours.
 std::optional<SpeedLines> speeds_in(const std::string& text) {
   const nlohmann::json file = nlohmann::json::parse(text, nullptr, false);
-  if (!file.is_object() || file.value(kFormat, nlohmann::json()) != kVersion ||
-      !file.contains("seconds_per_row")) {
+  // No value is copied: the library's copy calls itself for each level.
+  if (!file.is_object() || !file.contains(kFormat) ||
+      file[kFormat] != kVersion || !file.contains("seconds_per_row")) {
     return std::nullopt;
   }
   const nlohmann::json& rows = file["seconds_per_row"];

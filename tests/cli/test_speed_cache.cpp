@@ -56,6 +56,17 @@ TEST_F(SpeedFile, IsNotThereWithoutAFolder) {
   EXPECT_EQ(off.find("a"), 0);
 }
 
+// A copy of such a value would call itself for each level.
+TEST_F(SpeedFile, WithManyLevelsIsAsNone) {
+  constexpr int kLevels = 100'000;
+  const std::string deep =
+      std::string(kLevels, '[') + std::string(kLevels, ']');
+  for (const char* key : {"troupe_speeds", "seconds_per_row", "other"}) {
+    write("{\"" + std::string(key) + "\": " + deep + "}");
+    EXPECT_NE(warning().find("damaged"), std::string::npos) << key;
+  }
+}
+
 TEST_F(SpeedFile, ThatIsDamagedOrForeignIsAsNone) {
   for (const std::string text :
        {"", "{", "[]", "7", "null", "\"text\"", "{\"a\": 0.1}",
