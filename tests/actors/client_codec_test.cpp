@@ -122,5 +122,17 @@ TEST(ClientCodec, TakesChangedBytesForWhatTheyAre) {
   EXPECT_THROW((void)wire::decode_answer({}), Error);
 }
 
+// A parser calls itself for each level: protobuf's has a limit.
+TEST(ClientCodec, RefusesGroupsOfManyLevels) {
+  constexpr std::size_t kLevels = 1'000'000;
+  constexpr char kBegin = 15 << 3 | 3;  // a group that no record has
+  constexpr char kEnd = 15 << 3 | 4;
+  const std::string deep =
+      std::string(kLevels, kBegin) + std::string(kLevels, kEnd);
+  const auto bytes = std::as_bytes(std::span(deep));
+  EXPECT_THROW((void)wire::decode_question(bytes), Error);
+  EXPECT_THROW((void)wire::decode_answer(bytes), Error);
+}
+
 }  // namespace
 }  // namespace troupe::actors
