@@ -13,6 +13,7 @@
 #include "actors/artefacts/png.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/exit_codes.h"
+#include "kernels/core/hash.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -21,9 +22,14 @@ namespace fs = std::filesystem;
 
 /// A folder that is held open, so a later folder of the same name is recognised
 /// as a different one. A new folder is removed with this object if it is empty
-/// and still in its place: a run without output leaves nothing. Thread: any.
+/// and still in its place: a run without output leaves nothing.
+///
+/// Locks are of bytes of a file in it, and end with this object or the process.
+/// The file goes with the last of them. Thread: any; `lock`: one.
 class WatchedFolder {
  public:
+  using Bytes = OutputPaths::LockedBytes;
+
   /// Errors: Errc::io.
   WatchedFolder(fs::path path, bool is_new);
   ~WatchedFolder();
@@ -37,12 +43,36 @@ class WatchedFolder {
   [[nodiscard]] bool is_removed() const;
   /// Where it is now; empty where that is not known.
   [[nodiscard]] fs::path found_at() const;
+  /// False: another process has some of the bytes locked. True where the folder
+  /// cannot lock, as some network file systems: nothing is locked then.
+  [[nodiscard]] bool lock(const Bytes& bytes);
 
  private:
+  static constexpr const char* kLockName = ".troupe.lock";
+  [[nodiscard]] bool is_lock_in_place() const;
+  void close_lock();
+
   fs::path path_;
   bool is_new_;
   int descriptor_ = -1;
+  int lock_ = -1;
 };
+
+namespace {
+
+/// 0, or why the file's bytes are not locked. `bytes.size` 0: all from there.
+/// The lock is the descriptor's, not the process's: no other use of the file
+/// ends it.
+int lock_bytes(int file, const OutputPaths::LockedBytes& bytes) {
+  struct flock wanted {};
+  wanted.l_type = F_WRLCK;
+  wanted.l_whence = SEEK_SET;
+  wanted.l_start = static_cast<off_t>(bytes.begin);
+  wanted.l_len = static_cast<off_t>(bytes.size);
+  return ::fcntl(file, F_OFD_SETLK, &wanted) == 0 ? 0 : errno;
+}
+
+}  // namespace
 
 WatchedFolder::WatchedFolder(fs::path path, bool is_new)
     : path_(std::move(path)),
@@ -57,11 +87,52 @@ WatchedFolder::WatchedFolder(fs::path path, bool is_new)
 }
 
 WatchedFolder::~WatchedFolder() {
+  if (lock_ >= 0) {
+    if (is_lock_in_place() && lock_bytes(lock_, {}) == 0) {
+      ::unlinkat(descriptor_, kLockName, 0);  // nobody else has a lock
+    }
+    close_lock();
+  }
   std::error_code error;
   if (is_new_ && is_in_place()) {
     fs::remove(path_, error);  // fails where there is something
   }
   ::close(descriptor_);
+}
+
+bool WatchedFolder::lock(const Bytes& bytes) {
+  for (;;) {
+    if (lock_ < 0) {
+      lock_ = ::openat(descriptor_, kLockName,
+                       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    }
+    if (lock_ < 0) {
+      return true;  // whether images can be written there is found out soon
+    }
+    const int reason = lock_bytes(lock_, bytes);
+    if (reason == EAGAIN || reason == EACCES) {
+      return false;
+    }
+    if (reason != 0) {
+      ::unlinkat(descriptor_, kLockName, 0);
+      close_lock();
+      return true;
+    }
+    if (is_lock_in_place()) {
+      return true;
+    }
+    close_lock();  // its last owner has removed it meanwhile
+  }
+}
+
+void WatchedFolder::close_lock() { ::close(std::exchange(lock_, -1)); }
+
+bool WatchedFolder::is_lock_in_place() const {
+  struct stat held {};
+  struct stat named {};
+  return ::fstat(lock_, &held) == 0 &&
+         ::fstatat(descriptor_, kLockName, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         held.st_dev == named.st_dev && held.st_ino == named.st_ino;
 }
 
 bool WatchedFolder::is_in_place() const {
@@ -182,7 +253,7 @@ fs::path OutputPaths::folder() const {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-void OutputPaths::prepare(std::size_t num_there) {
+void OutputPaths::prepare() {
   if (is_stdout_) {
     return;
   }
@@ -202,9 +273,23 @@ void OutputPaths::prepare(std::size_t num_there) {
           "its parent folder must exist and be writable");
     }
   }
-  watched_ = std::make_shared<const WatchedFolder>(where, is_new);
-  num_there_ = num_there;
+  watched_ = std::make_shared<WatchedFolder>(where, is_new);
   check_writable_folder(where);
+}
+
+bool OutputPaths::try_lock(const config::SampleRange& samples) {
+  // Names that differ have their samples in other parts of the file.
+  constexpr unsigned kSampleBits = 40;
+  constexpr std::uint64_t kMostSamples = std::uint64_t{1} << kSampleBits;
+  constexpr std::uint64_t kNames = std::uint64_t{1} << 22U;
+  const std::string name =
+      fs::path(before_).filename().string() + '\n' + after_;
+  const std::uint64_t part = xxh3_64(std::as_bytes(std::span(name))) % kNames;
+  const std::uint64_t begin = has_index_ ? samples.begin % kMostSamples : 0;
+  const std::uint64_t size = has_index_ ? samples.size() : 1;
+  locked_ = {(part << kSampleBits) + begin,
+             std::min(size, kMostSamples - begin)};
+  return !watched_ || watched_->lock(locked_);
 }
 
 void OutputPaths::check_folder() const {
@@ -235,7 +320,10 @@ void OutputPaths::make_removed_folder() {
   }
   std::error_code error;
   fs::create_directory(folder(), error);
-  watched_ = std::make_shared<const WatchedFolder>(folder(), false);
+  watched_ = std::make_shared<WatchedFolder>(folder(), false);
+  if (locked_.size > 0) {
+    (void)watched_->lock(locked_);
+  }
 }
 
 bool OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,

@@ -34,11 +34,22 @@ class OutputPaths {
   /// The folder all files go to; created by `prepare`.
   [[nodiscard]] std::filesystem::path folder() const;
   /// Makes the folder (its parent must exist), tries to write there and keeps
-  /// it open; `num_there` images of this run are in it already. A new folder
-  /// that stays empty is removed with this object.
+  /// it open. A new folder that stays empty is removed with this object.
   /// Errors: Errc::invalid_argument if a file is there, not a folder; Errc::io;
   /// Errc::no_space.
-  void prepare(std::size_t num_there = 0);
+  void prepare();
+  /// Bytes of a file that locks are of.
+  struct LockedBytes {
+    std::uint64_t begin = 0;
+    std::uint64_t size = 0;
+  };
+  /// After `prepare`. From now on the images of these samples are this
+  /// process's to make, until this object or the process ends. False: another
+  /// process makes some of them. Jobs with other samples, or other names, may
+  /// share a folder. Where its file system has no locks, nothing is locked.
+  [[nodiscard]] bool try_lock(const config::SampleRange& samples);
+  /// So many images of this run are in the folder already.
+  void set_there(std::size_t count) { num_there_ = count; }
   /// Writes a file under `path(index)`, whole or not at all. False: the path
   /// has a file that must not be replaced. Another run may have removed the
   /// folder because it wrote nothing there: before the first image it is made
@@ -73,7 +84,8 @@ class OutputPaths {
   bool has_index_ = false;
   std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
   // Under the mutex:
-  std::shared_ptr<const WatchedFolder> watched_;  ///< null: not prepared
+  std::shared_ptr<WatchedFolder> watched_;  ///< null: not prepared
+  LockedBytes locked_;
   std::size_t num_there_ = 0;
   bool is_stdout_ = false;
 };

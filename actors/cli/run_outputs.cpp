@@ -3,11 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "actors/artefacts/contact_sheet.h"
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/png_chunks.h"
+#include "actors/artefacts/summary.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/tensor_file.h"
@@ -197,6 +201,29 @@ void look_for_images(const config::Config& config, const StopFlag& stop,
   }
 }
 
+/// One process at a time makes an image. Where another one makes some of these,
+/// a run that takes what is there waits for it.
+void lock_images(const config::Config& config, const StopFlag& stop,
+                 OutputPaths& images) {
+  constexpr auto kGlance = std::chrono::milliseconds(50);
+  bool is_told = false;
+  while (!images.try_lock(config.samples)) {
+    const std::string where = images.path(config.samples.begin).string();
+    require(config.exists != config::ExistsPolicy::error,
+            Errc::invalid_argument, "--out",
+            "another run makes images of this name now, such as " + where,
+            "--exists skip waits for it and makes the rest; or give another "
+            "--out");
+    if (!std::exchange(is_told, true) && !config.quiet) {
+      say(stderr,
+          "troupe: another run makes images of this name now, such as " +
+              where + ": waiting until it ends");
+    }
+    stop.check("sample", "stopped while it waited for another run");
+    std::this_thread::sleep_for(kGlance);
+  }
+}
+
 /// Checks that a picture on stdout is the only output there.
 void check_stdout(const config::Config& config, const RunOutputs& outputs) {
   if (outputs.images && outputs.images->is_stdout()) {
@@ -281,6 +308,13 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
     check_writable(outputs.trace);
   }
   check_distinct(outputs, config);
+  const bool has_files = outputs.images && !outputs.images->is_stdout();
+  if (has_files) {
+    outputs.images->prepare();
+  }
+  if (has_files && !config.dry_run) {
+    lock_images(config, stop, *outputs.images);
+  }
   for (const OneFile& file : single_files(outputs)) {
     check_exists(file.flag, file.path, config.exists);
     if (config.exists == config::ExistsPolicy::skip) {
@@ -295,9 +329,9 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
     check_contact_sheet(config.samples.size(), static_cast<int>(picture[2]),
                         static_cast<int>(picture[1]));
   }
-  if (outputs.images && !outputs.images->is_stdout()) {
+  if (has_files) {
     look_for_images(config, stop, outputs);
-    outputs.images->prepare(outputs.skipped.size());
+    outputs.images->set_there(outputs.skipped.size());
   }
   if (!config.dry_run) {
     sweep_folders(outputs);

@@ -279,6 +279,86 @@ TEST(TwoJobs, OfOneCommandShareTheWork) {
   }
 }
 
+/// The arguments of a second run of HeldRun's command.
+std::vector<std::string> second_of(const TempFolder& folder,
+                                   std::vector<std::string> more) {
+  more.insert(more.begin(), {"-o", folder.path("out"), "--class", "1", "--seed",
+                             "7", "--json", "--progress", "none"});
+  return tiny_sample(std::move(more));
+}
+
+/// Until it waits for a run that is held: it has opened the file of locks.
+void await_waiting(const Program& program, const TempFolder& folder) {
+  program.await([&] {
+    std::error_code error;
+    const auto files = "/proc/" + std::to_string(program.pid()) + "/fd";
+    for (const auto& one : std::filesystem::directory_iterator(files, error)) {
+      std::error_code gone;
+      if (std::filesystem::read_symlink(one.path(), gone) ==
+          folder.path("out/.troupe.lock")) {
+        return true;
+      }
+    }
+    return false;
+  });
+}
+
+TEST(SecondRun, OfACommandWaitsAndTakesWhatTheFirstMade) {
+  const TempFolder folder;
+  HeldRun held(folder, {"--exists", "skip"});
+  Program second(second_of(folder, {"-n", "200", "--exists", "skip"}));
+  await_waiting(second, folder);
+  EXPECT_EQ(held.go_on().exit_code, 0);
+  const Outcome outcome = second.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["nfe"], 0);
+  EXPECT_NE(outcome.err.find("waiting until it ends"), std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(folder.path("out/.troupe.lock")));
+}
+
+TEST(SecondRun, GoesOnWhereTheFirstIsKilledAndStopsWhenItIsTold) {
+  const TempFolder folder;
+  std::optional<HeldRun> held(std::in_place, folder,
+                              std::vector<std::string>{"--exists", "skip"});
+  Program told(second_of(folder, {"-n", "200", "--exists", "skip"}));
+  await_waiting(told, folder);
+  told.signal(SIGTERM);
+  EXPECT_EQ(told.wait().exit_code, 75);
+  Program second(second_of(folder, {"-n", "8", "--exists", "skip"}));
+  await_waiting(second, folder);
+  held.reset();
+  const Outcome outcome = second.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(folder.path("out/.troupe.lock")));
+}
+
+TEST(SecondRun, ThatTakesNothingIsRefusedAtOnce) {
+  const TempFolder folder;
+  const HeldRun held(folder, {"--exists", "skip"});
+  const Outcome outcome = run(second_of(folder, {"-n", "150:151"}));
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("another run makes images of this name now"),
+            std::string::npos)
+      << outcome.err;
+}
+
+/// Ranges of one run, and other names, may share a folder. A run that makes
+/// nothing waits for nothing.
+TEST(SecondRun, OfOtherImagesDoesNotWait) {
+  const TempFolder folder;
+  const HeldRun held(folder, {"--exists", "skip"});
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"-n", "200:202"},
+        {"-n", "2", "-o", folder.path("out/b-{index}.png")},
+        {"-n", "1", "-o", folder.path("out/b.png")},
+        {"-n", "2", "--exists", "skip", "--dry-run"}}) {
+    const Outcome outcome =
+        run(overridden(second_of(folder, {"-n", "2"}), other));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+}
+
 TEST(OutputFolder, ThatIsMovedAwayEndsTheJob) {
   const TempFolder folder;
   HeldRun held(folder, {"--exists", "skip"});

@@ -100,6 +100,30 @@ TEST(OutputPaths, OfSingleFilesMayShareANewFolder) {
   std::filesystem::remove_all(root);
 }
 
+/// Of several names, and of several ranges of one name.
+TEST(OutputPaths, OfOneNameHaveEachSampleOnce) {
+  const TemporaryFolder root;
+  const auto lock = [&](const std::string& out, std::uint64_t begin,
+                        std::uint64_t end) {
+    auto paths = std::make_unique<OutputPaths>((root.path() / out).string(),
+                                               config::SampleRange{begin, end});
+    paths->prepare();
+    return paths->try_lock({begin, end}) ? std::move(paths) : nullptr;
+  };
+  auto first = lock("out", 0, 8);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(lock("out", 7, 9), nullptr);
+  EXPECT_EQ(lock("out/", 0, 1), nullptr);
+  EXPECT_NE(lock("out", 8, 16), nullptr);
+  EXPECT_NE(lock("out/{index}.png", 0, 8), nullptr) << "other names";
+  const auto one = lock("out/one.png", 0, 1);
+  EXPECT_NE(one, nullptr);
+  EXPECT_EQ(lock("out/one.png", 5, 6), nullptr) << "it is one file";
+  first.reset();
+  EXPECT_NE(lock("out", 7, 9), nullptr);
+  EXPECT_TRUE(std::filesystem::exists(root.path() / "out/.troupe.lock"));
+}
+
 /// A folder of its own, with an output folder "out" in it.
 class MovedFolder : public testing::Test {
  protected:
@@ -144,7 +168,8 @@ TEST_F(MovedFolder, IsToldFromAnotherOfItsName) {
 }
 
 TEST_F(MovedFolder, IsMissedOnceItHeldAnImage) {
-  paths_.prepare(1);
+  paths_.prepare();
+  paths_.set_there(1);
   std::filesystem::remove_all(out_);
   std::filesystem::create_directory(out_);
   EXPECT_THAT(complaint(3), testing::HasSubstr("was removed"));
