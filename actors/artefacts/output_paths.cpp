@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +20,22 @@
 namespace troupe::actors {
 
 namespace fs = std::filesystem;
+
+bool is_blank(std::string_view head) {
+  constexpr std::size_t kLooked = 8;
+  return std::ranges::all_of(head.substr(0, kLooked),
+                             [](char c) { return c == 0; });
+}
+
+bool is_blank_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), Errc::io, path.string(), "cannot read the file",
+          "check its permissions");
+  std::string head(8, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  return is_blank(head);
+}
 
 /// A folder that is held open, so a later folder of the same name is recognised
 /// as a different one. A new folder is removed with this object if it is empty

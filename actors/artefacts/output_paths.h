@@ -14,6 +14,13 @@
 
 namespace troupe::actors {
 
+/// Whether a file that begins so has nothing that could be lost: it is empty,
+/// or begins with eight zeros, as a power cut leaves files. No picture, archive
+/// or text begins so.
+[[nodiscard]] bool is_blank(std::string_view head);
+/// The same of the file at `path`. Errors: Errc::io.
+[[nodiscard]] bool is_blank_file(const std::filesystem::path& path);
+
 class WatchedFolder;
 
 /// Where the images of a run go: one file, a file per sample from a folder or a

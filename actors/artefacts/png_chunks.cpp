@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/artefacts/crc32.h"
+#include "actors/artefacts/output_paths.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
@@ -138,10 +139,18 @@ CheckedPng check_png(const std::filesystem::path& path) {
   }
   const std::string content = read_file(path, kLargestPng);
   const auto bytes = std::as_bytes(std::span(content));
+  if (is_blank(content) || kSignature.starts_with(content)) {
+    png.damage = content.empty()     ? "it is empty"
+                 : is_blank(content) ? "it begins with zeros"
+                                     : "the file ends too early";
+    png.is_wreck = true;
+    return png;
+  }
   require(is_png(bytes), Errc::corrupt_file, path.string(),
           "not a PNG: the first eight bytes are not its signature",
           "remove the file, or make it anew with --exists replace");
   const PngChunks chunks = png_chunks(bytes);
+  png.is_wreck = !chunks.fault.empty();
   bool has_pixels = false;
   for (const PngChunk& chunk : chunks.whole) {
     if (!has_right_checksum(chunk)) {

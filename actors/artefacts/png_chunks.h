@@ -48,13 +48,15 @@ struct CheckedPng {
   std::string recipe;  ///< empty: none was found ahead of any damage
   PictureKind kind = PictureKind::image;
   std::string damage;  ///< "the file ends too early"; empty: it is whole
+  /// The damage leaves no whole picture that could be lost.
+  bool is_wreck = false;
 };
 
 /// Reads the file chunk by chunk and compares every checksum; decodes nothing.
 /// Texts are found as encode_png writes them: not compressed, before the
 /// pixels.
 /// Errors: those of read_file; Errc::corrupt_file for a file without a PNG's
-/// signature.
+/// signature, unless it ends within that or is blank.
 [[nodiscard]] CheckedPng check_png(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

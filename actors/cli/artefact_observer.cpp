@@ -185,6 +185,9 @@ bool ArtefactObserver::write_image(std::uint64_t index,
       }
       throw;
     }
+    if (found->image.is_wreck) {
+      continue;
+    }
     check_weights(found->image, path, to_hex(runner_.weights_hash()));
     required_.check_image(found->image, path);
     if (found->damage.empty()) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "actors/artefacts/output_paths.h"
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/png_chunks.h"
 #include "actors/cli/image_recipe.h"
@@ -151,10 +153,50 @@ void read_images(const config::Config& config, const StopFlag& stop,
   note_damage(outputs, first_damage, request);
 }
 
-/// The rows of a file of --save, by the hash of each one's final latents.
+/// The hash of a row's final latents: a trajectory's last point.
+std::string latents_hash(const char* name, const Tensor& row) {
+  const Tensor latents =
+      std::string_view(name) == "trajectory" ? row.item(row.dim(0) - 1) : row;
+  return to_hex(xxh3_64(latents.bytes()));
+}
+
+/// Whether what is there may be the rest of a file of the ending's format. It
+/// can be made anew: a file without its end has no rows that could be read.
+bool is_remnant(const std::string& path) {
+  std::string head(9, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  if (is_blank(head)) {
+    return true;
+  }
+  const auto begins = [&head](std::string_view format) {
+    const std::size_t size = std::min(head.size(), format.size());
+    return head.substr(0, size) == format.substr(0, size);
+  };
+  return path.ends_with(".npz")   ? begins("PK\3\4")
+         : path.ends_with(".npy") ? begins("\x93NUMPY")
+                                  : head.size() < 9 || head[8] == '{';
+}
+
+/// The rows of a file of --save, by the hash of each one's final latents. Of a
+/// damaged file none.
 std::map<std::string, Tensor> read_rows(const std::string& path,
-                                        const char* name, const Shape& row) {
-  const std::vector<NamedTensor> tensors = read_tensors(path);
+                                        const char* name, const Shape& row,
+                                        JobRequest& request) {
+  std::vector<NamedTensor> tensors;
+  try {
+    tensors = read_tensors(path);
+  } catch (const Error& error) {
+    if (error.code() != Errc::corrupt_file || !is_remnant(path)) {
+      throw;
+    }
+    request.notes.push_back(
+        "the file of --save that is there is damaged and "
+        "made anew: " +
+        path + ", " + error.message());
+    return {};
+  }
   const bool fits =
       tensors.size() == 1 &&
       (tensors[0].name == name || path.ends_with(".npy")) &&  // has no names
@@ -173,50 +215,55 @@ std::map<std::string, Tensor> read_rows(const std::string& path,
   const Tensor& all = tensors[0].tensor;
   for (std::int64_t i = 0; i < all.dim(0); ++i) {
     const Tensor item = all.item(i);
-    // The last point of a trajectory is the final latents.
-    const Tensor latents = std::string_view(name) == "trajectory"
-                               ? item.item(item.dim(0) - 1)
-                               : item;
-    rows.emplace(to_hex(xxh3_64(latents.bytes())), item);
+    rows.emplace(latents_hash(name, item), item);
   }
   return rows;
 }
 
-/// Matches a file of --save with the images that are there. Returns the rows
-/// by sample; a sample without one is not in it.
+/// Matches a file of --save, and what a killed run has left of one, with the
+/// images that are there. Returns the rows by sample; a sample without one is
+/// not in it.
 std::map<std::uint64_t, Tensor> match_rows(const RunOutputs& outputs,
                                            const std::string& path,
-                                           const char* name, const Shape& row) {
-  std::map<std::uint64_t, Tensor> matched;
+                                           const char* name, const Shape& row,
+                                           JobRequest& request) {
+  std::map<std::string, Tensor> rows;
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return matched;
+  if (std::filesystem::exists(path, error)) {
+    require(outputs.images.has_value(), Errc::invalid_argument, "--save",
+            "the file is there already: " + path +
+                ": only images (--out) can tell whose rows it holds",
+            "give another file, or --exists replace");
+    rows = read_rows(path, name, row, request);
   }
-  require(outputs.images.has_value(), Errc::invalid_argument, "--save",
-          "the file is there already: " + path +
-              ": only images (--out) can tell whose rows it holds",
-          "give another file, or --exists replace");
-  const std::map<std::string, Tensor> rows = read_rows(path, name, row);
-  std::set<std::string> used;
+  std::set<std::string> wanted;
   for (const EarlierImage& image : outputs.skipped) {
-    const auto found = rows.find(image.latents_xxh3);
-    if (found != rows.end()) {
-      matched.emplace(image.index, found->second);
-      used.insert(found->first);
-    }
+    wanted.insert(image.latents_xxh3);
   }
+  // The rows of damaged images are made anew with them; of some nothing is
+  // known.
+  std::set<std::string> known = wanted;
+  std::size_t num_unknown = 0;
   for (const EarlierImage& image : outputs.damaged) {
-    if (rows.contains(image.latents_xxh3)) {  // made anew with its image
-      used.insert(image.latents_xxh3);
-    }
+    known.insert(image.latents_xxh3);
+    num_unknown += image.is_wreck ? 1 : 0;
   }
-  if (used.size() < rows.size()) {
+  const auto num_lost = static_cast<std::size_t>(std::ranges::count_if(
+      rows, [&](const auto& one) { return !known.contains(one.first); }));
+  if (num_lost > num_unknown) {
     throw Error(
         Errc::invalid_argument, path,
         fmt::format("{} of the rows that are there belong to no image of "
                     "these samples, and would be lost",
-                    rows.size() - used.size()),
+                    num_lost),
         "give another file, or --exists replace");
+  }
+  std::map<std::uint64_t, Tensor> matched;
+  for (const EarlierImage& image : outputs.skipped) {
+    const auto found = rows.find(image.latents_xxh3);
+    if (found != rows.end()) {
+      matched.emplace(image.index, found->second);
+    }
   }
   return matched;
 }
@@ -249,12 +296,14 @@ void find_earlier(const config::Config& config, JobRequest& request,
     });
   };
   if (!outputs.latents.empty()) {
-    outputs.earlier_latents = match_rows(outputs, outputs.latents, "latents",
-                                         request.source.latent_shape());
+    outputs.earlier_latents =
+        match_rows(outputs, outputs.latents, "latents",
+                   request.source.latent_shape(), request);
   }
   if (!outputs.trajectory.empty()) {
-    outputs.earlier_trajectory = match_rows(
-        outputs, outputs.trajectory, "trajectory", request.trajectory_shape());
+    outputs.earlier_trajectory =
+        match_rows(outputs, outputs.trajectory, "trajectory",
+                   request.trajectory_shape(), request);
     keep_those_in(outputs.earlier_trajectory);
   }
   if (!outputs.latents.empty()) {
@@ -273,6 +322,11 @@ FoundImage examine_image(const config::Config& config,
                          const JobRequest& request, const std::string& path,
                          std::uint64_t index) {
   CheckedPng png = check_png(path);
+  if (png.recipe.empty() && png.is_wreck) {
+    return {.image = {.index = index, .is_wreck = true},
+            .dtype = {},
+            .damage = png.damage};
+  }
   if (png.recipe.empty() && !png.damage.empty()) {
     throw Error(Errc::corrupt_file, path,
                 "not a readable PNG: " + png.damage +
@@ -313,8 +367,10 @@ void check_weights(const EarlierImage& image, const std::string& path,
 void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3) {
   for (const auto* images : {&outputs.skipped, &outputs.damaged}) {
     for (const EarlierImage& image : *images) {
-      check_weights(image, outputs.images->path(image.index).string(),
-                    weights_xxh3);
+      if (!image.is_wreck) {
+        check_weights(image, outputs.images->path(image.index).string(),
+                      weights_xxh3);
+      }
     }
   }
 }

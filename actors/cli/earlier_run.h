@@ -14,7 +14,9 @@ namespace troupe::actors {
 /// recipe names. Fills `outputs.skipped` and the earlier rows; adds what the
 /// user should know to `request.notes`.
 ///
-/// A damaged image of this job is not skipped but made anew.
+/// A damaged image of this job is not skipped but made anew, and so is a file
+/// without a whole picture that names no job. A damaged file of --save has no
+/// rows.
 ///
 /// Errors: those of examine_image; Errc::invalid_argument for a file of --save
 /// that holds rows of other samples: two jobs are never mixed in one folder,
@@ -33,8 +35,8 @@ struct FoundImage {
 /// any.
 /// Errors: Errc::invalid_argument for a recipe that is not of this job (weights
 /// excepted, see check_weights), naming the first difference, and for an image
-/// without one; Errc::corrupt_file for a file that is damaged and names no job;
-/// Errc::io.
+/// without one; Errc::corrupt_file for a file that is damaged and names no job,
+/// unless it has no whole picture that could be lost; Errc::io.
 [[nodiscard]] FoundImage examine_image(const config::Config& config,
                                        const JobRequest& request,
                                        const std::string& path,

@@ -146,7 +146,8 @@ FileRule PreviewWriter::rule_for(const std::string& path) const {
   }
   if (outputs_.exists == config::ExistsPolicy::skip) {
     const std::optional<FileStamp> there = stamp_of(path);
-    if (there && check_png(path).kind == PictureKind::preview) {
+    const CheckedPng png = there ? check_png(path) : CheckedPng();
+    if (png.kind == PictureKind::preview || png.is_wreck) {
       rule.known = there;
     }
   }

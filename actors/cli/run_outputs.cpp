@@ -146,15 +146,17 @@ void check_earlier(const RunOutputs& outputs, config::ExistsPolicy policy) {
   };
   const auto is_of = [](PictureKind kind) {
     return [kind](const std::string& path) {
-      return check_png(path).kind == kind;  // damaged or not: made anew
+      const CheckedPng png = check_png(path);
+      return png.kind == kind || png.is_wreck;  // damaged or not: made anew
     };
   };
   check("--grid", outputs.grid, "contact sheet", is_of(PictureKind::sheet));
   for_each_preview(outputs, [&](const std::string& path) {
     check("--preview", path, "preview", is_of(PictureKind::preview));
   });
-  check("--trace", outputs.trace, "trace",
-        [](const std::string& path) { return is_trace(path); });
+  check("--trace", outputs.trace, "trace", [](const std::string& path) {
+    return is_trace(path) || is_blank_file(path);
+  });
 }
 
 /// Whether something is at `path`, and a regular file at that.

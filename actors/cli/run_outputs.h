@@ -22,6 +22,7 @@ struct EarlierImage {
   std::string weights_xxh3;  ///< as its recipe says
   std::string latents_xxh3;
   std::string execution_class;
+  bool is_wreck = false;  ///< nothing says whose it was
 };
 
 /// Where a run writes, checked before it starts.

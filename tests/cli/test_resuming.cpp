@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 
 #include "actors/artefacts/png.h"
@@ -78,19 +79,51 @@ TEST(Resuming, MakesTheRowOfADamagedImageAnewToo) {
   EXPECT_EQ(folder.read("latents.npz"), rows);
 }
 
-TEST(Resuming, LeavesADamagedFileThatNamesNoJob) {
+/// What a power cut or a full disk leaves of a PNG: nothing says whose it was,
+/// and no picture is lost with it.
+std::vector<std::string> wrecks_of(const std::string& whole) {
+  const std::size_t recipe = whole.find("iTXt") - 4;
+  const std::size_t pixels = whole.find("IDAT") - 4;
+  std::vector<std::string> all = {std::string(whole.size(), '\0')};
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5},
+                                 std::size_t{20}, recipe + 30, pixels - 1}) {
+    all.push_back(whole.substr(0, size));
+  }
+  for (const std::size_t from : {std::size_t{8}, recipe, recipe + 4}) {
+    all.push_back(whole.substr(0, from) +
+                  std::string(whole.size() - from, '\0'));
+  }
+  return all;
+}
+
+TEST(Resuming, MakesAFileWithoutAPictureAnew) {
+  const TempFolder folder;
+  const std::vector<std::string> save = {
+      "--save", "latents=" + folder.path("latents.npz")};
+  ASSERT_EQ(skipping(folder, "2", save).exit_code, 0);
+  const std::string whole = folder.read(kFirst);
+  const std::string rows = folder.read("latents.npz");
+  for (const std::string& bad : wrecks_of(whole)) {
+    (void)folder.write(kFirst, bad);
+    const Outcome outcome = skipping(folder, "2", save);
+    ASSERT_EQ(outcome.exit_code, 0) << bad.size() << outcome.err;
+    EXPECT_EQ(folder.read(kFirst), whole);
+    EXPECT_EQ(folder.read("latents.npz"), rows);
+    const nlohmann::json json = outcome.json();
+    EXPECT_TRUE(notes_say(json, "damaged and made anew: ")) << json["notes"];
+    EXPECT_TRUE(notes_say(json, kFirst));
+    EXPECT_EQ(json["images"][0]["status"], "done");
+    EXPECT_EQ(json["images"][1]["status"], "skipped");
+  }
+}
+
+/// Others' files, and a whole picture whose recipe cannot be trusted.
+TEST(Resuming, LeavesAFileThatNamesNoJob) {
   const TempFolder folder;
   ASSERT_EQ(skipping(folder, "1").exit_code, 0);
   const std::string whole = folder.read("out/00000.png");
-  const std::size_t recipe = whole.find("iTXt") - 4;
-  const std::size_t pixels = whole.find("IDAT") - 4;
-  std::vector<std::string> files;
-  for (const std::size_t size :
-       {std::size_t{0}, std::size_t{20}, recipe + 30, pixels - 1}) {
-    files.push_back(whole.substr(0, size));
-  }
-  files.push_back(whole);
-  files.back()[recipe + 60] ^= 1;
+  std::vector<std::string> files = {whole, "a text", "\xff\xd8\xff\xe0 a JPEG"};
+  files[0][whole.find("iTXt") + 56] ^= 1;
   for (const std::string& bad : files) {
     (void)folder.write("out/00000.png", bad);
     const Outcome outcome = skipping(folder, "2");
@@ -98,6 +131,33 @@ TEST(Resuming, LeavesADamagedFileThatNamesNoJob) {
     EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
     EXPECT_EQ(folder.read("out/00000.png"), bad);
     EXPECT_FALSE(std::filesystem::exists(folder.path("out/00001.png")));
+  }
+}
+
+/// Of images that are whole the rows are made again, and of the file's rest
+/// nothing is believed.
+TEST(Resuming, MakesADamagedFileOfRowsAnew) {
+  for (const std::string ending : {".npz", ".npy", ".safetensors"}) {
+    const TempFolder folder;
+    const std::string name = "latents" + ending;
+    const std::vector<std::string> save = {"--save",
+                                           "latents=" + folder.path(name)};
+    ASSERT_EQ(skipping(folder, "2", save).exit_code, 0);
+    const std::string rows = folder.read(name);
+    const std::string image = folder.read(kFirst);
+    for (const std::string& bad :
+         {std::string(), rows.substr(0, rows.size() - 100),
+          std::string(rows.size(), '\0')}) {
+      (void)folder.write(name, bad);
+      const Outcome outcome = skipping(folder, "2", save);
+      ASSERT_EQ(outcome.exit_code, 0) << ending << outcome.err;
+      EXPECT_EQ(folder.read(name), rows);
+      EXPECT_EQ(folder.read(kFirst), image);
+      EXPECT_TRUE(notes_say(outcome.json(), "damaged and made anew: "));
+    }
+    (void)folder.write(name, "a text of somebody");
+    EXPECT_NE(skipping(folder, "2", save).exit_code, 0) << ending;
+    EXPECT_EQ(folder.read(name), "a text of somebody");
   }
 }
 
@@ -126,10 +186,27 @@ TEST(Resuming, MakesADamagedSheetAnew) {
   const std::vector<std::string> grid = {"--grid", folder.path("grid.png")};
   ASSERT_EQ(skipping(folder, "2", grid).exit_code, 0);
   const std::string whole = folder.read("grid.png");
-  (void)folder.write("grid.png", whole.substr(0, whole.size() - 5));
-  const Outcome outcome = skipping(folder, "2", grid);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(folder.read("grid.png"), whole);
+  for (const std::string& bad :
+       {whole.substr(0, whole.size() - 5), whole.substr(0, 30), std::string(),
+        std::string(whole.size(), '\0')}) {
+    (void)folder.write("grid.png", bad);
+    const Outcome outcome = skipping(folder, "2", grid);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(folder.read("grid.png"), whole);
+  }
+}
+
+TEST(Resuming, MakesABlankTraceAnew) {
+  const TempFolder folder;
+  const std::vector<std::string> trace = {"--trace", folder.path("t.json")};
+  ASSERT_EQ(skipping(folder, "1", trace).exit_code, 0);
+  for (const std::string& bad : {std::string(), std::string(100, '\0')}) {
+    (void)folder.write("t.json", bad);
+    std::filesystem::remove(folder.path(kFirst));
+    const Outcome outcome = skipping(folder, "1", trace);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_GT(folder.read("t.json").size(), 100U);
+  }
 }
 
 TEST(Resuming, NamesTheClassOfImagesThatWereThere) {
