@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "actors/cli/earlier_run.h"
-#include "actors/cli/tensor_file.h"
 #include "kernels/copy.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/hash.h"
@@ -28,16 +29,48 @@ std::vector<std::uint64_t> known(const JobRequest& request,
   return indices;
 }
 
-void copy(const Tensor& from, std::span<std::byte> to) {
-  require(from.num_bytes() == to.size(), Errc::internal, "artefacts",
-          "latents of another size than the model's");
-  std::ranges::copy(from.bytes(), to.begin());
+/// A file of --save with the rows that were there, which are then forgotten. A
+/// later run finds its rows by the images, if it has any.
+std::unique_ptr<RowFile> begin_rows(const RunOutputs& outputs,
+                                    const std::string& path, RowFile::Rows rows,
+                                    std::map<std::uint64_t, Tensor>& earlier) {
+  auto file =
+      std::make_unique<RowFile>(path, std::move(rows), outputs.rule_for(path));
+  for (const auto& [index, row] : std::exchange(earlier, {})) {
+    if (outputs.is_skipped(index)) {
+      file->write(index, 0, row.bytes());
+      file->seal(index);
+      file->complete(index);
+    }
+  }
+  if (outputs.images && !outputs.images->is_stdout()) {
+    file->keep();
+  }
+  return file;
 }
 
 }  // namespace
 
+RowFile::Rows latent_rows(const JobRequest& request) {
+  return {"latents", request.samples, request.source.latent_shape()};
+}
+
 RowFile::Rows trajectory_rows(const JobRequest& request) {
   return {"trajectory", request.samples, request.trajectory_shape()};
+}
+
+void write_left_rows(const JobRequest& request, RunOutputs& outputs) {
+  const auto write = [&](const std::string& path, RowFile::Rows rows,
+                         std::map<std::uint64_t, Tensor>& earlier) {
+    std::error_code error;
+    if (!path.empty() &&
+        std::filesystem::exists(AtomicFile::kept_path(path), error)) {
+      begin_rows(outputs, path, std::move(rows), earlier)->commit();
+    }
+  };
+  write(outputs.latents, latent_rows(request), outputs.earlier_latents);
+  write(outputs.trajectory, trajectory_rows(request),
+        outputs.earlier_trajectory);
 }
 
 ArtefactObserver::ArtefactObserver(const config::Config& config,
@@ -52,11 +85,18 @@ ArtefactObserver::ArtefactObserver(const config::Config& config,
       outputs_(outputs),
       hash_(known(request, outputs)) {
   if (!outputs.latents.empty()) {
-    latents_.emplace(request.samples, request.source.latent_shape());
+    for (const auto& [index, row] : outputs.earlier_latents) {
+      if (outputs.is_skipped(index)) {
+        hash_.add(index, row);
+      }
+    }
+    latents_ = begin_rows(outputs, outputs.latents, latent_rows(request),
+                          outputs.earlier_latents);
   }
   if (!outputs.trajectory.empty()) {
-    trajectory_.emplace(outputs.trajectory, trajectory_rows(request),
-                        outputs.rule_for(outputs.trajectory));
+    trajectory_ =
+        begin_rows(outputs, outputs.trajectory, trajectory_rows(request),
+                   outputs.earlier_trajectory);
   }
   if (outputs.preview) {
     preview_context_ = runner.make_decode_context();
@@ -66,25 +106,6 @@ ArtefactObserver::ArtefactObserver(const config::Config& config,
       return kernels::on_host(*preview_context_, pixels);
     });
   }
-  take_earlier(outputs);
-}
-
-void ArtefactObserver::take_earlier(RunOutputs& outputs) {
-  for (const EarlierImage& image : outputs.skipped) {
-    const auto latents = outputs.earlier_latents.find(image.index);
-    if (latents != outputs.earlier_latents.end()) {
-      hash_.add(image.index, latents->second);
-      copy(latents->second, latents_->row(image.index));
-      latents_->complete(image.index);
-    }
-    const auto points = outputs.earlier_trajectory.find(image.index);
-    if (points != outputs.earlier_trajectory.end()) {
-      trajectory_->write(image.index, 0, std::as_const(points->second).bytes());
-      trajectory_->complete(image.index);
-    }
-  }
-  outputs.earlier_latents.clear();
-  outputs.earlier_trajectory.clear();
 }
 
 void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
@@ -103,9 +124,11 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
                        .prompt = request_.prompt_of(index),
                        .latents_xxh3 = recipe.latents_xxh3,
                        .execution_class = recipe.execution_class};
-  if (latents_) {
-    copy(outcome.latents, latents_->row(index));
-  }
+  save(latents_, [&] {
+    latents_->write(index, 0, outcome.latents.bytes());
+    latents_->seal(index);
+  });
+  save(trajectory_, [&] { trajectory_->seal(index); });
   if (!outcome.pixels.empty()) {
     Image image = to_image(outcome.pixels);
     image.recipe = config::to_json(recipe);
@@ -240,18 +263,12 @@ void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
 }
 
 void ArtefactObserver::on_point(const TrajectoryPoint& point) {
-  if (!trajectory_) {
-    return;  // it could not be written
-  }
-  attempt([&] {
+  save(trajectory_, [&] {
     const std::span<const std::byte> bytes = point.latents.bytes();
     trajectory_->write(point.sample_index,
                        static_cast<std::uint64_t>(point.calls) * bytes.size(),
                        bytes);
   });
-  if (first_failure_) {
-    trajectory_.reset();
-  }
 }
 
 void ArtefactObserver::on_pass(const TracePass& pass) { trace_.add(pass); }
@@ -272,12 +289,17 @@ std::string ArtefactObserver::trace_note() const {
   return note;
 }
 
-void ArtefactObserver::write_latents() {
-  const Tensor all = latents_ ? latents_->take() : Tensor();
-  if (!all.empty()) {
-    const std::vector<NamedTensor> tensors = {{"latents", all}};
-    write_tensors(outputs_.latents, tensors,
-                  outputs_.rule_for(outputs_.latents));
+void ArtefactObserver::save(std::unique_ptr<RowFile>& rows,
+                            const std::function<void()>& body) {
+  bool is_saved = false;
+  if (rows) {
+    attempt([&] {
+      body();
+      is_saved = true;
+    });
+  }
+  if (!is_saved) {
+    rows.reset();
   }
 }
 
@@ -321,12 +343,13 @@ std::optional<Failure> ArtefactObserver::finish(
     // The folder is another job's, and its other files may have these names.
     return first_failure_;
   }
-  write("--save latents", latents_ ? latents_->num_bytes() : 0,
-        [&] { write_latents(); });
-  if (trajectory_) {
-    write("--save trajectory", trajectory_->commit_bytes(),
-          [&] { trajectory_->commit(); });
-    trajectory_.reset();
+  for (const auto& [flag, rows] :
+       {std::pair{"--save latents", &latents_},
+        std::pair{"--save trajectory", &trajectory_}}) {
+    if (*rows) {
+      write(flag, (*rows)->commit_bytes(), [&] { (*rows)->commit(); });
+      rows->reset();
+    }
   }
   if (!outputs_.trace.empty()) {
     write("--trace", trace_bytes(trace_.spans().size(), trace_.num_reads()),

@@ -15,25 +15,31 @@
 #include "actors/artefacts/summary.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/ordered_hash.h"
 #include "actors/cli/preview_writer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/row_file.h"
 #include "actors/cli/run_outputs.h"
-#include "actors/cli/sample_rows.h"
 #include "actors/observer.h"
 #include "actors/picture_writer.h"
 
 namespace troupe::actors {
 
-/// What --save trajectory holds.
+/// What --save latents and --save trajectory hold.
+[[nodiscard]] RowFile::Rows latent_rows(const JobRequest& request);
 [[nodiscard]] RowFile::Rows trajectory_rows(const JobRequest& request);
+
+/// Makes whole what a run that was killed behind its last image has left of the
+/// files of --save, where every image is there. Errors: those of RowFile.
+void write_left_rows(const JobRequest& request, RunOutputs& outputs);
 
 /// Turns finished samples into files while the job runs: each image as soon as
 /// it is there, the rest (`finish`) at the end. Encoding and writing happen on
 /// the writer's threads, and previews on a thread of their own: no image waits
 /// for one. The trajectory file holds one tensor "trajectory" of
 /// shape [n, calls + 1, C, H, W]: the latents of each finished sample before
-/// the first and after every model call; it is written as they come. Nothing of
+/// the first and after every model call. Rows of --save are written as they
+/// come, and of a run that is killed the next one takes them. Nothing of
 /// a finished sample stays in memory but what an output at the end needs
 /// (`held_bytes`).
 /// Thread: the job's observer thread; `finish` and the results afterwards.
@@ -101,9 +107,10 @@ class ArtefactObserver final : public Observer {
   bool write_image(std::uint64_t index, std::span<const std::byte> bytes);
   [[nodiscard]] FileRule image_rule(const std::string& path) const;
   void end_preview(const SampleOutcome& outcome);
-  void take_earlier(RunOutputs& outputs);
   void settle();
-  void write_latents();
+  /// Writes to a file of --save, if there is one. On an error there is none
+  /// from then on.
+  void save(std::unique_ptr<RowFile>& rows, const std::function<void()>& body);
 
   const config::Config& config_;
   const JobRequest& request_;
@@ -112,8 +119,8 @@ class ArtefactObserver final : public Observer {
   RunOutputs& outputs_;
   std::map<std::uint64_t, ImageSummary> images_;
   OrderedHash hash_;
-  std::optional<SampleRows> latents_;
-  std::optional<RowFile> trajectory_;
+  std::unique_ptr<RowFile> latents_;     ///< null: there is none, or it failed
+  std::unique_ptr<RowFile> trajectory_;  ///< the same
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
   TraceLog trace_;
   std::optional<Failure> first_failure_;

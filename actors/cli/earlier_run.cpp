@@ -12,6 +12,7 @@
 #include "actors/artefacts/png_chunks.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/row_file.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
@@ -258,6 +259,12 @@ std::map<std::uint64_t, Tensor> match_rows(const RunOutputs& outputs,
                     num_lost),
         "give another file, or --exists replace");
   }
+  RowFile::for_each_left(path, row, [&](Tensor left) {
+    const std::string hash = latents_hash(name, left);
+    if (wanted.contains(hash)) {
+      rows.try_emplace(hash, std::move(left));
+    }
+  });
   std::map<std::uint64_t, Tensor> matched;
   for (const EarlierImage& image : outputs.skipped) {
     const auto found = rows.find(image.latents_xxh3);

@@ -1,7 +1,9 @@
 #include "actors/cli/memory_plan.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "actors/artefacts/trace_writer.h"
 #include "actors/denoiser_evaluator.h"
@@ -195,27 +197,28 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
 }
 
 std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
-  // An archive is made in memory beside the rows; a sheet beside the pictures,
-  // and its file beside the sheet.
-  const auto copies = [](const std::string& path) {
-    return path.empty() ? 0.0 : path.ends_with(".safetensors") ? 1.0 : 2.0;
-  };
+  // A sheet is made beside the pictures, and its file beside the sheet.
   constexpr double kSheetCopies = 3;
   const int num_calls = request.schedule.num_model_calls();
-  const auto row =
-      static_cast<double>(request.source.latent_shape().num_elements()) *
-      sizeof(float);
-  double bytes = row * copies(outputs.latents);
+  double bytes = 0;
   if (!outputs.grid.empty()) {
     const Shape picture = request.source.pixel_shape();
     bytes += kSheetCopies * 3 * static_cast<double>(picture[1] * picture[2]);
   }
   const auto num_samples = static_cast<double>(request.samples.size());
   bytes *= num_samples;
-  // An earlier trajectory (--exists skip) is read as a file and as rows.
-  const auto earlier = outputs.standing.find(outputs.trajectory);
-  if (earlier != outputs.standing.end()) {
-    bytes += 2 * static_cast<double>(earlier->second.size);
+  // Earlier rows (--exists skip) are read as a file and as rows.
+  for (const std::string* rows : {&outputs.latents, &outputs.trajectory}) {
+    const auto earlier = outputs.standing.find(*rows);
+    if (earlier != outputs.standing.end()) {
+      bytes += 2 * static_cast<double>(earlier->second.size);
+    }
+    if (!rows->empty()) {
+      std::error_code none;
+      const auto left =
+          std::filesystem::file_size(AtomicFile::kept_path(*rows), none);
+      bytes += none ? 0 : static_cast<double>(left);
+    }
   }
   if (!outputs.trace.empty()) {
     constexpr double kDecode = 1;

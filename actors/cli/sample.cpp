@@ -188,6 +188,18 @@ void judge(const Invocation& invocation, const JobRequest& request,
   }
 }
 
+/// For the files of --save. Errors: those of RowFile::check_room.
+void check_room(const JobRequest& request, const RunOutputs& outputs) {
+  if (!outputs.latents.empty()) {
+    RowFile::check_room("--save latents", outputs.latents,
+                        latent_rows(request));
+  }
+  if (!outputs.trajectory.empty()) {
+    RowFile::check_room("--save trajectory", outputs.trajectory,
+                        trajectory_rows(request));
+  }
+}
+
 /// Latents of other kinds are no picture without their decoder.
 void check_pictures(const config::Config& config, const ModelSource& source) {
   const std::int64_t channels = source.latent_shape()[0];
@@ -293,9 +305,9 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
                       "make fewer samples at a time with --samples A:B"));
 }
 
-/// Everything is there but, perhaps, the sheet.
+/// Everything is there but, perhaps, the sheet and the files of --save.
 int nothing_to_do(Invocation& invocation, const JobRequest& request,
-                  const RunOutputs& outputs) {
+                  RunOutputs& outputs) {
   constexpr const char* kSays = "every image is there already";
   const config::Config& config = invocation.config;
   RunSummary& summary = invocation.summary;
@@ -309,6 +321,7 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
   summary.notes.emplace_back(kSays);
   summary.execution_class = one_class(classes_there(outputs));
   summary.latents_xxh3 = hash_of_earlier_rows(outputs);
+  write_left_rows(request, outputs);
   fill_images(request, outputs, {}, {}, summary);
   note_missing_hash(summary);
   invocation.take_last_word();
@@ -371,10 +384,8 @@ int run_sample(Invocation& invocation) {
       prepare_outputs(config, request.source.pixel_shape(), stop);
   add_memory_of(outputs, config.dry_run, request);
   find_earlier(config, request, outputs, stop);
-  if (!outputs.trajectory.empty() && !config.print_job &&
-      outputs.skipped.size() < request.samples.size()) {
-    RowFile::check_room("--save trajectory", outputs.trajectory,
-                        trajectory_rows(request));
+  if (!config.print_job && outputs.skipped.size() < request.samples.size()) {
+    check_room(request, outputs);
   }
   if (config.dry_run && request.method_with_more_workers) {
     request.notes.push_back("--method auto takes " + describe_method(request));

@@ -330,6 +330,30 @@ int AtomicFile::publish() const {
 
 fs::path AtomicFile::folder() const { return folder_of(path_); }
 
+fs::path AtomicFile::kept_path(const fs::path& path) {
+  return target_of(path) += ".part";
+}
+
+bool AtomicFile::keep() {
+  const fs::path name = kept_path(path_);
+  const Descriptor there(
+      ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  const bool is_anothers = there.get() >= 0 &&
+                           ::flock(there.get(), LOCK_EX | LOCK_NB) != 0 &&
+                           errno == EWOULDBLOCK;
+  if (is_anothers || rename_over(temporary_, name) != 0) {
+    return false;
+  }
+  temporary_ = name;
+  is_kept_ = true;
+  return true;
+}
+
+void AtomicFile::remove() noexcept {
+  is_kept_ = false;
+  discard();
+}
+
 bool AtomicFile::try_publish() {
   require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
   // Still open and locked: a sweep would take a file without a lock for one
@@ -339,6 +363,7 @@ bool AtomicFile::try_publish() {
   if (reason == EEXIST) {
     const bool is_taken =
         rule_.takes_equal && have_equal_bytes(temporary_, path_);
+    is_kept_ = is_kept_ && !is_taken;
     discard();
     return is_taken;
   }
@@ -364,7 +389,7 @@ void AtomicFile::discard() noexcept {
   if (descriptor_ >= 0) {
     ::close(std::exchange(descriptor_, -1));
   }
-  if (!temporary_.empty()) {
+  if (!temporary_.empty() && !is_kept_) {
     ::unlink(temporary_.c_str());
     temporary_.clear();
   }

@@ -81,6 +81,17 @@ class AtomicFile {
   void read_at(std::uint64_t offset, std::span<std::byte> bytes);
   /// Cuts off what is behind the first `size` bytes. Errors: Errc::io.
   void cut(std::uint64_t size);
+  /// Where `keep` leaves what was written for `path`: beside it, links
+  /// resolved.
+  [[nodiscard]] static std::filesystem::path kept_path(
+      const std::filesystem::path& path);
+  /// Gives the temporary file that name, over what is there. From now on what
+  /// was written outlives this object, also after an error, until it appears
+  /// under its own name. It is not locked against readers. False: nothing was
+  /// done, because another process writes the file that is there.
+  bool keep();
+  /// Removes what was written.
+  void remove() noexcept;
   /// Makes the file appear under its name; durable on return. Once only.
   /// Errors: Errc::no_space; Errc::io; Errc::invalid_argument if a file that
   /// must not be replaced exists, even if it was made after the constructor
@@ -107,6 +118,7 @@ class AtomicFile {
 
   std::filesystem::path path_;  // links resolved
   std::filesystem::path temporary_;
+  bool is_kept_ = false;
   int descriptor_ = -1;
   FileRule rule_;
 };

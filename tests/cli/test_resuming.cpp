@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -207,6 +208,82 @@ TEST(Resuming, MakesABlankTraceAnew) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_GT(folder.read("t.json").size(), 100U);
   }
+}
+
+/// A run of 200 images, killed once some are there.
+void kill_amid(const TempFolder& folder, std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"-o", folder.path("out"), "--exists",
+                                     "skip", "--class", "1", "--seed", "7"});
+  Program program(tiny_sample(std::move(arguments)));
+  program.await([&] {
+    return std::filesystem::exists(folder.path("out/00005.png")) &&
+           std::filesystem::exists(folder.path("out/00020.png"));
+  });
+  program.signal(SIGKILL);
+  (void)program.wait();
+}
+
+std::size_t count(const nlohmann::json& json, const char* status) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      json["images"],
+      [&](const auto& one) { return one["status"] == status; }));
+}
+
+/// Also after two kills, and for other samples.
+TEST(Resuming, TakesTheRowsOfAKilledRun) {
+  for (const std::string ending : {".npz", ".safetensors"}) {
+    const TempFolder folder;
+    const auto save_in = [&](const TempFolder& in) -> std::vector<std::string> {
+      return {"--save", "latents=" + in.path("latents" + ending), "--save",
+              "trajectory=" + in.path("points" + ending)};
+    };
+    const std::vector<std::string> save = save_in(folder);
+    for (const char* samples : {"3:2000", "0:2000"}) {
+      std::vector<std::string> arguments = save;
+      arguments.insert(arguments.end(), {"-n", samples});
+      kill_amid(folder, arguments);
+      std::filesystem::remove(folder.path("out/00005.png"));  // waited for
+      EXPECT_FALSE(std::filesystem::exists(folder.path("latents" + ending)));
+    }
+    std::size_t there = 0;
+    for (const auto& file :
+         std::filesystem::directory_iterator(folder.path("out"))) {
+      const std::string name = file.path().filename();
+      there += name.starts_with("0") && name < "00200.png" ? 1 : 0;
+    }
+    ASSERT_GT(there, 10U);
+    const Outcome outcome = skipping(folder, "0:200", save);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(count(outcome.json(), "skipped"), there);
+    const TempFolder whole;
+    ASSERT_EQ(skipping(whole, "0:200", save_in(whole)).exit_code, 0);
+    for (const std::string name : {"latents", "points"}) {
+      EXPECT_TRUE(folder.read(name + ending) == whole.read(name + ending));
+      EXPECT_FALSE(
+          std::filesystem::exists(folder.path(name + ending + ".part")));
+    }
+    EXPECT_EQ(outcome.json()["latents_xxh3"],
+              skipping(whole, "0:200", save_in(whole)).json()["latents_xxh3"]);
+  }
+}
+
+/// Killed behind the last image: what is left is only to be made whole.
+TEST(Resuming, WritesTheRowsThatAKilledRunLeftOfAllImages) {
+  const TempFolder folder;
+  const std::vector<std::string> save = {
+      "--save", "latents=" + folder.path("latents.npy")};
+  kill_amid(folder, {"-n", "2000", "--save", save[1]});
+  const nlohmann::json json = skipping(folder, "5:6", save).json();
+  EXPECT_EQ(json["nfe"], 0);
+  EXPECT_EQ(json["images"][0]["status"], "skipped");
+  EXPECT_TRUE(std::filesystem::exists(folder.path("latents.npy")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("latents.npy.part")));
+  const TempFolder whole;
+  ASSERT_EQ(
+      skipping(whole, "5:6", {"--save", "latents=" + whole.path("latents.npy")})
+          .exit_code,
+      0);
+  EXPECT_EQ(folder.read("latents.npy"), whole.read("latents.npy"));
 }
 
 TEST(Resuming, NamesTheClassOfImagesThatWereThere) {

@@ -83,6 +83,67 @@ TEST_P(RowFiles, LeaveOutWhatIsNotComplete) {
   }
 }
 
+/// The rows that a later run finds, by their first element.
+std::vector<float> left_of(const std::filesystem::path& path) {
+  std::vector<float> values;
+  RowFile::for_each_left(path, Shape({2, 3}), [&](Tensor row) {
+    EXPECT_TRUE(bytes_equal(row, filled(row.span<float>()[0], Shape({2, 3}))));
+    values.push_back(row.span<float>()[0]);
+  });
+  return values;
+}
+
+/// Nothing runs at the end of a killed process, so a copy is what it leaves.
+TEST_P(RowFiles, OfAKilledRunHaveTheRowsThatWereSealed) {
+  EXPECT_EQ(left_of(path("a")), std::vector<float>{});
+  {
+    RowFile file(path("a"), rows(3, 6), IfThere::refuse);
+    file.keep();
+    for (const std::uint64_t index : {5U, 3U, 4U}) {
+      const Tensor row = filled(static_cast<float>(index), Shape({2, 3}));
+      file.write(index, 0, row.bytes());
+      if (index != 4) {
+        file.seal(index);
+      }
+    }
+    EXPECT_EQ(left_of(path("a")), (std::vector<float>{3, 5}));
+    std::filesystem::copy(AtomicFile::kept_path(path("a")),
+                          AtomicFile::kept_path(path("b")));
+  }
+  EXPECT_EQ(left_of(path("a")), (std::vector<float>{3, 5})) << "not committed";
+  // A bit that changed, and a file that has lost its end.
+  const auto left = AtomicFile::kept_path(path("b"));
+  std::string bytes = read_file(left, 1U << 20U);
+  bytes[bytes.size() - 3 * 8 - 1] ^= 1;  // of the last row
+  write_file(left, std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(left_of(path("b")), std::vector<float>{3});
+  bytes.pop_back();
+  write_file(left, std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(left_of(path("b")), std::vector<float>{});
+  // The next run takes their place, and leaves nothing beside its file.
+  RowFile next(path("a"), rows(0, 2), IfThere::refuse);
+  const Tensor row = filled(1, Shape({2, 3}));
+  next.write(1, 0, row.bytes());
+  next.seal(1);
+  next.complete(1);
+  next.keep();
+  EXPECT_EQ(left_of(path("a")), std::vector<float>{1});
+  next.commit();
+  EXPECT_EQ(read_file(path("a"), 1U << 20U), whole({1}));
+  EXPECT_FALSE(std::filesystem::exists(AtomicFile::kept_path(path("a"))));
+}
+
+TEST_P(RowFiles, AreNotTakenFromARunThatGoesOn) {
+  RowFile first(path("a"), rows(0, 2), IfThere::refuse);
+  first.keep();
+  const Tensor row = filled(1, Shape({2, 3}));
+  first.write(1, 0, row.bytes());
+  first.seal(1);
+  RowFile second(path("a"), rows(0, 2), IfThere::refuse);
+  second.keep();
+  EXPECT_EQ(left_of(path("a")), std::vector<float>{1});
+}
+
 TEST_P(RowFiles, OfNothingAreNoFiles) {
   {
     RowFile file(path("a"), rows(0, 2), IfThere::refuse);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "actors/cli/sample_rows.h"
+#include "actors/cli/ordered_hash.h"
 
 namespace troupe::actors {
 namespace {
@@ -65,32 +65,6 @@ TEST(OrderedHash, IsEmptyWhereNothingCame) {
   OrderedHash hash({0, 1});
   hash.pass(0);  // failed
   EXPECT_EQ(hash.finish(), "");
-}
-
-void put(SampleRows& rows, std::uint64_t index) {
-  const Tensor values = filled(static_cast<float>(index));
-  std::ranges::copy(values.bytes(), rows.row(index).begin());
-}
-
-TEST(SampleRows, ComeOutInIndexOrderWithoutThoseThatFailed) {
-  SampleRows rows({10, 15}, {2, 3});
-  for (const std::uint64_t index : {14U, 10U, 12U, 13U}) {
-    put(rows, index);
-    if (index != 13) {
-      rows.complete(index);
-    }
-  }
-  const Tensor all = rows.take();
-  ASSERT_EQ(all.shape(), Shape({3, 2, 3}));
-  EXPECT_TRUE(bytes_equal(all.item(0), filled(10)));
-  EXPECT_TRUE(bytes_equal(all.item(1), filled(12)));
-  EXPECT_TRUE(bytes_equal(all.item(2), filled(14)));
-}
-
-TEST(SampleRows, OfNothingAreNoTensor) {
-  SampleRows rows({0, 3}, {2, 3});
-  put(rows, 1);
-  EXPECT_TRUE(rows.take().empty());
 }
 
 }  // namespace
