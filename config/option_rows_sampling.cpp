@@ -59,10 +59,7 @@ Field samples_field() {
 /// Each sets one more. No text of them all is read back: a prompt may have any
 /// character.
 Field prompts_field() {
-  return {[](Config& config, Text place, Text text) {
-            if (text.empty()) {
-              fail_empty(place);
-            }
+  return {[](Config& config, Text /*place*/, Text text) {
             config.prompts.emplace_back(text);
           },
           [](const Config& config) {
@@ -115,8 +112,8 @@ std::span<const Option> sampling_rows() {
        "what the second text encoder reads (Stable Diffusion XL)", kModel,
        kRuns | kEncode, field(&Config::prompt_2), "as --prompt"},
       {"prompt-file", "prompts,from-file,prompts-file", 0, "FILE",
-       "a prompt on each line, blank ones left out; image i shows prompt i "
-       "modulo their number",
+       "a prompt on each line, blank ones left out; - is standard input; image "
+       "i shows prompt i modulo their number",
        kModel, often(kSample) | kBench | kEncode, field(&Config::prompt_file),
        "none"},
       {"negative-prompt", "negative,neg-prompt", 0, "TEXT",

@@ -110,12 +110,13 @@ std::string line_of(const Option& option, Verb verb, const Config& config,
   const std::string remark = decided == nullptr || decided->remark.empty()
                                  ? std::string()
                                  : ": " + decided->remark;
-  if (const std::string text = option.get(config); !text.empty()) {
+  const bool is_prompts = option.kind() == ValueKind::texts;
+  const std::string text = option.get(config);
+  if (is_prompts ? !config.prompts.empty() : !text.empty()) {
     const auto place = config.places.find(key);
     return line(
         key + " = " +
-            (option.kind() == ValueKind::texts ? texts(config.prompts)
-                                               : value_of(option, text)),
+            (is_prompts ? texts(config.prompts) : value_of(option, text)),
         (place == config.places.end() ? "default"
                                       : source_of(option, place->second)) +
             remark);

@@ -73,15 +73,15 @@ std::vector<Setting> to_settings(const Recipe& recipe,
     }
   };
   say("random-weights", recipe.random_weights);
-  if (recipe.prompt) {
-    say("prompt", recipe.prompt->text);
+  if (recipe.prompt) {  // an empty one is a text, too
+    settings.push_back({place + ": prompt", "prompt", recipe.prompt->text});
   } else if (!recipe.prompt_embeds_xxh3) {
     say("class", std::to_string(recipe.class_id));
   }
   if (recipe.prompt_2) {
     say("prompt-2", recipe.prompt_2->text);
   }
-  if (recipe.negative_prompt) {  // an empty one is a text, too
+  if (recipe.negative_prompt) {  // as the prompt
     settings.push_back({place + ": negative-prompt", "negative-prompt",
                         recipe.negative_prompt->text});
   }

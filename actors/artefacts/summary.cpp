@@ -29,7 +29,9 @@ ordered_json image_json(const ImageSummary& image) {
                       {"path", image.path},
                       {"latents_xxh3", image.latents_xxh3},
                       {"status", image.status}};
-  add_if_any(out, "prompt", image.prompt);
+  if (image.prompt) {
+    out["prompt"] = *image.prompt;
+  }
   add_if_any(out, "message", image.message);
   add_if_any(out, "execution_class", image.execution_class);
   return out;

@@ -17,7 +17,7 @@ struct ImageSummary {
   std::uint64_t seed = 0;  ///< that draws this image; torch noise: seed + index
   std::int64_t class_id = 0;
   std::string class_name = {};
-  std::string prompt = {};  ///< empty: it shows a class
+  std::optional<std::string> prompt = {};  ///< unset: it shows no words
   std::string path = {};
   std::string latents_xxh3 = {};
   /// "done", "skipped", "failed", "cancelled"

@@ -112,7 +112,8 @@ bool may_be_empty(const Option* option) {
 }
 
 /// Values that CLI11 would take from the next argument, though they are empty
-/// (--out= --json) or missing (--out --json). Rewrites -o=FILE to --out=FILE.
+/// (--out= --json) or missing (--out --json). Rewrites -o=FILE to --out=FILE,
+/// and an empty value that is allowed to an argument of its own.
 void check_values(Verb verb, std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string& argument = arguments[i];

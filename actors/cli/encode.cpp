@@ -89,9 +89,9 @@ Json prompts_json(const JobPrompts& prompts) {
 int run_encode(Invocation& invocation) {
   const config::Config& config = invocation.config;
   check_out(config);
-  require(!config.prompts.empty() || !config.prompt_file.empty(),
-          Errc::invalid_argument, "--prompt", "nothing to encode",
-          "give --prompt TEXT or --prompt-file FILE");
+  read_prompt_file(invocation.config);
+  require(!config.prompts.empty(), Errc::invalid_argument, "--prompt",
+          "nothing to encode", "give --prompt TEXT or --prompt-file FILE");
   const ModelSource source = ModelSource::open(config);
   std::vector<std::string> notes;
   const JobPrompts prompts = read_prompts(config, source, /*is_guided=*/true,

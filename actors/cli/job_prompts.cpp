@@ -42,9 +42,9 @@ void check_text(const std::string& text, const std::string& place) {
 }
 
 /// The lines of a file that hold more than white space.
-/// Errors: those of read_file and, naming the line, of check_text.
+/// Errors: those of read_stream and, naming the line, of check_text.
 std::vector<std::string> lines_of(const std::string& path) {
-  std::string content = read_file(path, kLargestPromptFile);
+  std::string content = read_stream(path, kLargestPromptFile);
   if (content.starts_with("\xEF\xBB\xBF")) {
     content.erase(0, 3);
   }
@@ -170,11 +170,16 @@ void note_unread(const config::Config& config,
 void refuse_prompts(const config::Config& config, PromptUse use) {
   for (const char* key : {"prompt", "prompt-2", "prompt-file", "prompt-embeds",
                           "negative-prompt", "negative-prompt-2"}) {
-    require(
-        config::find_option(key)->get(config).empty(), Errc::invalid_argument,
-        config.place_of(key), "the model takes classes and no prompts",
-        use == PromptUse::pictures ? "say with --class what the pictures show"
-                                   : "give a model that takes prompts");
+    // A file's lines are prompts as well, and an empty prompt is one.
+    const bool is_given =
+        key == std::string_view("prompt")
+            ? !config.prompts.empty() && config.prompt_file.empty()
+            : !config::find_option(key)->get(config).empty();
+    require(!is_given, Errc::invalid_argument, config.place_of(key),
+            "the model takes classes and no prompts",
+            use == PromptUse::pictures
+                ? "say with --class what the pictures show"
+                : "give a model that takes prompts");
   }
   require(config.clip_skip == 0, Errc::invalid_argument,
           config.place_of("clip-skip"),
@@ -225,6 +230,13 @@ void check_texts(const config::Config& config, const JobPrompts& prompts) {
 
 }  // namespace
 
+void read_prompt_file(config::Config& config) {
+  if (!config.prompt_file.empty() && config.prompts.empty()) {
+    config.prompts = at_option(config, "prompt-file",
+                               [&] { return lines_of(config.prompt_file); });
+  }
+}
+
 JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
                         bool is_guided, std::vector<std::string>& notes,
                         PromptUse use) {
@@ -241,12 +253,7 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
     prompts.given_negative = std::move(read.unconditional);
     return prompts;
   }
-  if (!config.prompt_file.empty()) {
-    prompts.texts = at_option(config, "prompt-file",
-                              [&] { return lines_of(config.prompt_file); });
-  } else {
-    prompts.texts = config.prompts;
-  }
+  prompts.texts = config.prompts;
   require(!prompts.texts.empty() || config.prompt_2.empty(),
           Errc::invalid_argument, config.place_of("prompt-2"),
           "there is no first text beside it", "give --prompt, too");

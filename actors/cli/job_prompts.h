@@ -50,7 +50,13 @@ struct JobPrompts {
 /// What prompts are read for: hints of errors differ.
 enum class PromptUse : std::uint8_t { pictures, a_file };
 
-/// The prompts that the options name for this model, as tokens. `is_guided`:
+/// Puts the lines of --prompt-file into `prompts`, once: a pipe has them once.
+/// Errors: those of files; Errc::invalid_argument, also where no prompt is in
+/// it.
+void read_prompt_file(config::Config& config);
+
+/// The prompts that the options name for this model, as tokens. A prompt file
+/// was read before. `is_guided`:
 /// there is another branch. Notes say what was cut off.
 /// Errors: Errc::invalid_argument for prompts with a model that takes none, and
 /// for a missing prompt; those of PromptSource and of files.

@@ -275,7 +275,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.class_id = class_of(index);
   recipe.class_name = source.class_name(recipe.class_id);
   if (!prompts.texts.empty()) {
-    recipe.prompt = config::Verbatim{prompt_of(index)};
+    recipe.prompt = config::Verbatim{*prompt_of(index)};
     if (!prompts.second.empty()) {
       recipe.prompt_2 = config::Verbatim{prompts.second};
     }

@@ -63,10 +63,12 @@ struct JobRequest {
   [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
     return classes[index % classes.size()];
   }
-  /// As it was written; empty where there are no words.
-  [[nodiscard]] std::string prompt_of(std::uint64_t index) const {
-    return prompts.texts.empty() ? std::string()
-                                 : prompts.texts[index % prompts.texts.size()];
+  /// As it was written; unset where there are no words.
+  [[nodiscard]] std::optional<std::string> prompt_of(
+      std::uint64_t index) const {
+    return prompts.texts.empty()
+               ? std::nullopt
+               : std::optional(prompts.texts[index % prompts.texts.size()]);
   }
   /// What a generator would be given to draw image `index` alone: seed + index
   /// under torch noise; under ours the seed, the index being told apart.

@@ -383,6 +383,7 @@ int run_sample(Invocation& invocation) {
   RunOutputs outputs =
       prepare_outputs(config, request.source.pixel_shape(), stop);
   add_memory_of(outputs, config.dry_run, request);
+  read_prompt_file(invocation.config);
   find_earlier(config, request, outputs, stop);
   if (!config.print_job && outputs.skipped.size() < request.samples.size()) {
     check_room(request, outputs);

@@ -87,6 +87,70 @@ std::string_view hint_for_reading(int reason) {
               what == "read" ? hint_for_reading(reason) : hint_for(reason));
 }
 
+// Says which part of the path is a link whose target is not there; empty:
+// none is.
+std::string dangling_link(const fs::path& path) {
+  std::error_code error;
+  fs::path begin;
+  for (const fs::path& part : path) {
+    begin /= part;
+    if (fs::is_symlink(begin, error) && !fs::exists(begin, error)) {
+      return begin.string() + " is a link to " +
+             fs::read_symlink(begin, error).string() + ", which is not there";
+    }
+  }
+  return {};
+}
+
+// The descriptor; -1: a socket (ENXIO).
+int open_to_read(const fs::path& path, int flags) {
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC | flags);
+  const int reason = errno;
+  if (descriptor < 0 && (reason == ENOENT || reason == ENOTDIR)) {
+    const std::string link = dangling_link(path);
+    throw Error(
+        Errc::not_found, "file",
+        "cannot read " + path.string() + ": " +
+            (link.empty() ? std::generic_category().message(reason) : link),
+        link.empty() ? "check the path"
+                     : "bring the link's target back, or get the file "
+                       "again");
+  }
+  if (descriptor < 0 && reason != ENXIO) {
+    fail("read", path, reason);
+  }
+  return descriptor;
+}
+
+// What is left to read, up to the end.
+std::string read_all(int descriptor, const fs::path& path,
+                     std::size_t max_bytes) {
+  std::string content;
+  std::array<char, 65536> buffer{};
+  for (;;) {
+    const ::ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      fail("read", path, errno);
+    }
+    if (count == 0) {
+      require(!content.starts_with(kGitPointer), Errc::not_found, "file",
+              path.string() + " is not here: Git LFS left a pointer to it",
+              "run git lfs pull in its folder");
+      return content;
+    }
+    if (static_cast<std::size_t>(count) > max_bytes - content.size()) {
+      throw Error(Errc::invalid_argument, "file",
+                  path.string() + " is too long: expected at most " +
+                      std::to_string(max_bytes) + " bytes");
+    }
+    content.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
 // The end of a chain of links to a missing file. `stat` has followed the chain,
 // so it is finite.
 fs::path end_of_links(fs::path path) {
@@ -427,44 +491,9 @@ void check_writable_folder(const fs::path& folder) {
   ::unlink(name.c_str());
 }
 
-namespace {
-
-/// Says which part of the path is a link whose target is not there; empty:
-/// none is.
-std::string dangling_link(const fs::path& path) {
-  std::error_code error;
-  fs::path begin;
-  for (const fs::path& part : path) {
-    begin /= part;
-    if (fs::is_symlink(begin, error) && !fs::exists(begin, error)) {
-      return begin.string() + " is a link to " +
-             fs::read_symlink(begin, error).string() + ", which is not there";
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
 int open_regular_file(const fs::path& path) {
   // Without O_NONBLOCK a pipe is opened only when somebody writes to it.
-  const int descriptor =
-      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  const int reason = errno;
-  if (descriptor < 0 && (reason == ENOENT || reason == ENOTDIR)) {
-    const std::string link = dangling_link(path);
-    throw Error(
-        Errc::not_found, "file",
-        "cannot read " + path.string() + ": " +
-            (link.empty() ? std::generic_category().message(reason) : link),
-        link.empty() ? "check the path"
-                     : "bring the link's target back, or get the file "
-                       "again");
-  }
-  // ENXIO: a socket.
-  if (descriptor < 0 && reason != ENXIO) {
-    fail("read", path, reason);
-  }
+  const int descriptor = open_to_read(path, O_NONBLOCK);
   struct stat status {};
   if (descriptor < 0 || ::fstat(descriptor, &status) != 0 ||
       !S_ISREG(status.st_mode)) {
@@ -478,29 +507,18 @@ int open_regular_file(const fs::path& path) {
 
 std::string read_file(const fs::path& path, std::size_t max_bytes) {
   const Descriptor file(open_regular_file(path));
-  std::string content;
-  std::array<char, 65536> buffer{};
-  for (;;) {
-    const ::ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    if (count < 0) {
-      fail("read", path, errno);
-    }
-    if (count == 0) {
-      require(!content.starts_with(kGitPointer), Errc::not_found, "file",
-              path.string() + " is not here: Git LFS left a pointer to it",
-              "run git lfs pull in its folder");
-      return content;
-    }
-    if (static_cast<std::size_t>(count) > max_bytes - content.size()) {
-      throw Error(Errc::invalid_argument, "file",
-                  path.string() + " is too long: expected at most " +
-                      std::to_string(max_bytes) + " bytes");
-    }
-    content.append(buffer.data(), static_cast<std::size_t>(count));
+  return read_all(file.get(), path, max_bytes);
+}
+
+std::string read_stream(const fs::path& path, std::size_t max_bytes) {
+  if (path == "-") {
+    return read_all(STDIN_FILENO, "standard input", max_bytes);
   }
+  const Descriptor file(open_to_read(path, 0));
+  if (file.get() < 0) {
+    fail("read", path, ENXIO);
+  }
+  return read_all(file.get(), path, max_bytes);
 }
 
 }  // namespace troupe

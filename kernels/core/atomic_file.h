@@ -151,4 +151,9 @@ void check_writable_folder(const std::filesystem::path& folder);
 [[nodiscard]] std::string read_file(const std::filesystem::path& path,
                                     std::size_t max_bytes);
 
+/// The same of a pipe or device, too, which is read to its end and waited for.
+/// "-" is standard input.
+[[nodiscard]] std::string read_stream(const std::filesystem::path& path,
+                                      std::size_t max_bytes);
+
 }  // namespace troupe

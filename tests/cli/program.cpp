@@ -112,6 +112,9 @@ Program::Program(std::vector<std::string> arguments,
   ::posix_spawn_file_actions_adddup2(
       &actions, around.out < 0 ? out.write_end : around.out, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
+  if (around.in >= 0) {
+    ::posix_spawn_file_actions_adddup2(&actions, around.in, STDIN_FILENO);
+  }
   // The tests themselves may run under nohup or in the background of a shell.
   sigset_t heard;
   ::sigemptyset(&heard);

@@ -36,6 +36,7 @@ class Program {
   struct Surroundings {
     std::vector<int> ignored = {};  ///< signals that the parent ignores
     int out = -1;                   ///< its stdout instead of a pipe
+    int in = -1;                    ///< its stdin instead of this process's
   };
   explicit Program(std::vector<std::string> arguments,
                    const Environment& environment = {});

@@ -1,7 +1,12 @@
 // From a prompt to a picture, with a tiny pipeline of random weights.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
+#include <fstream>
 #include <map>
 #include <string>
 #include <tuple>
@@ -272,6 +277,71 @@ TEST(PromptFile, HasAPromptOnEachLine) {
                  "no prompt is in it");
   expect_refused(sample({"--prompt-file", folder.path("missing")}), 2,
                  "missing");
+}
+
+/// A pipe has its lines once, and bench asks for each of its methods.
+TEST(PromptFile, MayBeAPipe) {
+  const TempFolder folder;
+  const std::string lines = "a fox\na hen\n";
+  const auto of_file = done({"--prompt-file", folder.write("p.txt", lines)});
+  const std::string named = folder.path("pipe");
+  ASSERT_EQ(::mkfifo(named.c_str(), 0600), 0);
+  for (const std::string file : {"-", "/dev/stdin", named.c_str()}) {
+    const Arguments all = joined(
+        {"bench", "--random-weights", kPixArt, "--prompt-file", file,
+         "--method", "batch,cfg", "--steps", "1", "--repeats", "1", "--json"},
+        {});
+    const Arguments job = {
+        "sample", "--random-weights", kPixArt,         "--steps",
+        "4",      "--json",           "--prompt-file", file};
+    for (const Arguments& arguments : {job, all}) {
+      std::array<int, 2> ends{};
+      ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+      Program program(arguments, {}, {.in = ends[0]});
+      ::close(ends[0]);
+      if (file == named) {
+        std::ofstream(named) << lines;  // waits for the reader
+      } else {
+        ASSERT_EQ(::write(ends[1], lines.data(), lines.size()),
+                  static_cast<ssize_t>(lines.size()));
+      }
+      ::close(ends[1]);
+      const Outcome outcome = program.wait();
+      ASSERT_EQ(outcome.exit_code, 0) << file << ": " << outcome.err;
+      if (arguments[0] == "sample") {
+        EXPECT_EQ(outcome.json()["latents_xxh3"], of_file["latents_xxh3"])
+            << file;
+      }
+    }
+  }
+}
+
+TEST(Prompts, MayBeEmpty) {
+  const TempFolder folder;
+  for (const char* model : {kPixArt, kStableDiffusion, kStableDiffusionXl}) {
+    const auto empty =
+        done({"-p", "", "-o", folder.path(model) + ".png"}, model);
+    EXPECT_EQ(empty["images"][0]["prompt"], "");
+    EXPECT_EQ(done({"--prompt="}, model)["latents_xxh3"],
+              empty["latents_xxh3"]);
+    EXPECT_NE(done({"-p", "a fox"}, model)["latents_xxh3"],
+              empty["latents_xxh3"]);
+  }
+  const std::string first = folder.path(kPixArt) + ".png";
+  const Outcome again =
+      run({"sample", "--from", first, "-o", folder.path("again.png")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("again.png"),
+            folder.read(std::string(kPixArt) + ".png"));
+  EXPECT_EQ(run({"verify", first}).exit_code, 0);
+  const auto two = done({"-p", "a fox", "-p", "", "-n", "1"});
+  ASSERT_EQ(two["images"].size(), 2U);
+  EXPECT_EQ(two["images"][1]["prompt"], "");
+  const Outcome printed =
+      run({"sample", "--random-weights", kPixArt, "-p", "", "--print-config"});
+  EXPECT_NE(printed.out.find("prompt = \"\""), std::string::npos);
+  expect_refused(run({"sample", "--random-weights", "dit-tiny", "-p", ""}), 2,
+                 "[--prompt] the model takes classes");
 }
 
 TEST(Encode, MakesWhatPromptEmbedsTakes) {

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "kernels/core/disk.h"
 #include "kernels/core/error.h"
@@ -403,6 +404,27 @@ TEST_F(AtomicFileTest, ReadRefusesWhatIsNoFileWithoutWaiting) {
     EXPECT_THAT(error->what(), HasSubstr(path.string()));
     EXPECT_THAT(error->what(), HasSubstr("not a regular file"));
     EXPECT_FALSE(error->hint().empty());
+  }
+}
+
+TEST_F(AtomicFileTest, AStreamIsReadToItsEnd) {
+  ASSERT_EQ(::mkfifo(in("pipe").c_str(), 0600), 0);
+  const std::string content(1000, 'x');
+  for (const std::size_t most : {content.size(), content.size() - 1}) {
+    std::thread writer([&] { std::ofstream(in("pipe")) << content; });
+    const auto error =
+        error_of([&] { EXPECT_EQ(read_stream(in("pipe"), most), content); });
+    writer.join();
+    EXPECT_EQ(error.has_value(), most < content.size());
+  }
+  write_file(in("a"), bytes_of(content));
+  EXPECT_EQ(read_stream(in("a"), content.size()), content);
+  EXPECT_EQ(read_stream("/dev/null", 9), "");
+  for (const std::filesystem::path& path :
+       {std::filesystem::path(in("none")), folder_.path()}) {
+    const auto error = error_of([&] { (void)read_stream(path, 9); });
+    ASSERT_TRUE(error) << path;
+    EXPECT_THAT(error->what(), HasSubstr(path.string()));
   }
 }
 
