@@ -84,6 +84,7 @@ struct Config {
   SampleRange samples;
   /// `samples` is a count, and so many are made of each prompt.
   bool samples_per_prompt = true;
+  Share share;  ///< the part of them that this command draws
   std::uint64_t seed = 0;
   NoiseKind noise = NoiseKind::philox;
   std::string from;  ///< an image with a recipe; of keys: a company's key file

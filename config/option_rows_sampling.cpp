@@ -156,6 +156,10 @@ std::span<const Option> sampling_rows() {
        "how many images, of each prompt if there are several; or global "
        "indices [A, B)",
        kModel, often(kSample | kBench), samples_field()},
+      {"share", "", 0, "I/N",
+       "draw part I of N equal parts of the images, counted from 0: for tasks "
+       "that share one run",
+       kModel, kSample, parsed(&Config::share, parse_share), "all images"},
       {"seed", "", 's', "N",
        "the same seed gives the same images; -1 is 2^64 - 1", kModel,
        often(kSample) | kRuns, parsed(&Config::seed, parse_seed)},

@@ -258,6 +258,31 @@ std::string to_string(const SampleRange& range) {
              : std::to_string(range.begin) + ":" + std::to_string(range.end);
 }
 
+SampleRange Share::of(const SampleRange& run) const {
+  return {run.begin + run.size() * index / count,
+          run.begin + run.size() * (index + 1) / count};
+}
+
+Share parse_share(std::string_view place, std::string_view text) {
+  constexpr std::uint64_t kMostParts = 1'000'000;
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  Share share;
+  if (!read_number(trimmed(text.substr(0, slash)), share.index) ||
+      !read_number(trimmed(text.substr(std::min(slash + 1, text.size()))),
+                   share.count) ||
+      share.index >= share.count || share.count > kMostParts) {
+    fail(place, text,
+         "I/N with I below N: part I of N parts, counted from 0, such as 0/4");
+  }
+  return share;
+}
+
+std::string to_string(const Share& share) {
+  return share.count == 1
+             ? std::string()
+             : std::to_string(share.index) + "/" + std::to_string(share.count);
+}
+
 PictureSize parse_size(std::string_view place, std::string_view text) {
   const std::string wanted = lowered(trimmed(text));
   const std::size_t cross = std::min(wanted.find('x'), wanted.size());

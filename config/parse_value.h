@@ -77,6 +77,19 @@ struct SampleRange {
                                       std::string_view text);
 [[nodiscard]] std::string to_string(const SampleRange& range);
 
+/// Part `index` of `count` parts of a run's samples, which differ by one sample
+/// at most.
+struct Share {
+  std::uint64_t index = 0;
+  std::uint64_t count = 1;
+
+  /// The part's samples, of those of the run; none if there are more parts.
+  [[nodiscard]] SampleRange of(const SampleRange& run) const;
+};
+/// "2/8" is the third of eight. Errors: Errc::invalid_argument.
+[[nodiscard]] Share parse_share(std::string_view place, std::string_view text);
+[[nodiscard]] std::string to_string(const Share& share);
+
 /// The largest side of a requested picture.
 inline constexpr std::int64_t kMostPixelsPerSide = 16384;
 

@@ -215,7 +215,7 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
       "comes back");
 }
 
-/// A count is of each prompt.
+/// A count is of each prompt. Empty where a share has none of the images.
 config::SampleRange samples_of(const config::Config& config,
                                const JobPrompts& prompts) {
   config::SampleRange samples = config.samples;
@@ -228,7 +228,7 @@ config::SampleRange samples_of(const config::Config& config,
             "split the prompts over several runs");
     samples.end *= prompts.size();
   }
-  return samples;
+  return config.share.of(samples);
 }
 
 /// Each emulated device is one worker with one thread, of the CPU.
@@ -357,6 +357,9 @@ JobRequest make_request(const config::Config& said,
                      .is_emulated = config.emulation.devices.has_value(),
                      .notes = std::move(notes)};
   request.samples = samples_of(config, request.prompts);
+  if (request.samples.size() == 0) {
+    return request;
+  }
   request.classes = classes_of(config, request.source, request.notes);
   request.only_directs = only_directs(config);
   if (recipe != nullptr && recipe->encoder_class) {

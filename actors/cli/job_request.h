@@ -100,9 +100,10 @@ struct JobRequest {
 };
 
 /// `recipe`, if given, is what --from found: its schedule is the base that the
-/// sampler options change.
-/// Errors: Errc::invalid_argument, Errc::out_of_memory, Errc::device_full (said
-/// before loading), Errc::unsupported, those of ModelSource::open and Schedule.
+/// sampler options change. If --share has none of the images, `samples` is
+/// empty and nothing is laid out. Errors: Errc::invalid_argument,
+/// Errc::out_of_memory, Errc::device_full (said before loading),
+/// Errc::unsupported, those of ModelSource::open and Schedule.
 [[nodiscard]] JobRequest make_request(
     const config::Config& config, const config::Recipe* recipe = nullptr,
     const Gpus& gpus = {},

@@ -305,6 +305,22 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
                       "make fewer samples at a time with --samples A:B"));
 }
 
+/// There are more tasks than images (--share).
+int nothing_to_share(Invocation& invocation) {
+  const config::Config& config = invocation.config;
+  const std::string note = fmt::format(
+      "{} has none of the images: there are fewer than {}",
+      config.place_of("share"), counted(config.share.count, "part"));
+  invocation.summary.notes.push_back(note);
+  invocation.take_last_word();
+  if (config.json) {
+    fmt::print("{}\n", to_json(invocation.summary));
+  } else if (!config.quiet) {
+    fmt::print("{}\n", note);
+  }
+  return 0;
+}
+
 /// Everything is there but, perhaps, the sheet and the files of --save.
 int nothing_to_do(Invocation& invocation, const JobRequest& request,
                   RunOutputs& outputs) {
@@ -367,7 +383,11 @@ int run_sample(Invocation& invocation) {
   check_listening(config);
   const std::unique_ptr<JobMetrics> metrics = make_metrics(config);
   const RequiredClass required = RequiredClass::of(config);
+  read_prompt_file(invocation.config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
+  if (request.samples.size() == 0) {
+    return nothing_to_share(invocation);
+  }
   // How many prompts a count stands for is known now.
   invocation.config.samples = request.samples;
   invocation.config.samples_per_prompt = false;
@@ -382,8 +402,12 @@ int run_sample(Invocation& invocation) {
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   RunOutputs outputs =
       prepare_outputs(config, request.source.pixel_shape(), stop);
+  require(config.share.count == 1 || !outputs.images ||
+              !outputs.images->is_one_file(),
+          Errc::invalid_argument, config.place_of("out"),
+          "one file for the images of all shares: got " + in_quotes(config.out),
+          "give --out a folder, or a pattern such as {index:05}.png");
   add_memory_of(outputs, config.dry_run, request);
-  read_prompt_file(invocation.config);
   find_earlier(config, request, outputs, stop);
   if (!config.print_job && outputs.skipped.size() < request.samples.size()) {
     check_room(request, outputs);

@@ -209,6 +209,7 @@ Origin origin_of(const ModelSource& source) {
 Decisions decide_job(const Config& config, const config::Recipe* recipe) {
   Config unchecked = config;
   unchecked.dry_run = true;  // whether it fits is no matter here
+  unchecked.share = {};      // all shares are laid out alike
   read_prompt_file(unchecked);
   std::vector<JobRequest> requests;
   for (const Config& one : config::configs_by_method(unchecked)) {

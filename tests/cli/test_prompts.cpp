@@ -344,6 +344,41 @@ TEST(Prompts, MayBeEmpty) {
                  "[--prompt] the model takes classes");
 }
 
+TEST(Shares, HaveAllImagesOfAllPromptsOnce) {
+  const TempFolder folder;
+  const Arguments job = {"--prompt-file",
+                         folder.write("p.txt", "a\nb\nc\n"),
+                         "-n",
+                         "2",
+                         "--steps",
+                         "1"};
+  const auto all = done(job);
+  ASSERT_EQ(all["images"].size(), 6U);
+  std::map<int, std::string> drawn;
+  for (const int share : {0, 1, 2, 3}) {
+    const auto part = done(joined(job, {"--share", std::to_string(share) + "/4",
+                                        "-o", folder.path("out")}));
+    EXPECT_EQ(part["images"].size(), share % 2 == 0 ? 1U : 2U);
+    for (const auto& image : part["images"]) {
+      EXPECT_TRUE(drawn.emplace(image["index"], image["latents_xxh3"]).second);
+    }
+  }
+  ASSERT_EQ(drawn.size(), 6U);
+  for (const auto& image : all["images"]) {
+    EXPECT_EQ(drawn[image["index"]], image["latents_xxh3"]);
+  }
+  // More tasks than images are no failure.
+  const auto none = done({"-p", "a", "-n", "2", "--share", "0/3"});
+  EXPECT_EQ(none["images"].size(), 0U);
+  EXPECT_NE(none["notes"][0].get<std::string>().find("none of the images"),
+            std::string::npos);
+  for (const char* bad : {"3/3", "1", "/", "0/0", "-1/2", "1/2/3"}) {
+    expect_refused(sample(joined(job, {"--share", bad})), 2, "[--share]");
+  }
+  expect_refused(sample(joined(job, {"--share", "0/6", "-o", "one.png"})), 2,
+                 "one file for the images of all shares");
+}
+
 TEST(Encode, MakesWhatPromptEmbedsTakes) {
   const TempFolder folder;
   const std::string prompts =

@@ -127,6 +127,24 @@ TEST(ParseRange, RefusesEmptyBackwardAndAbsurdRanges) {
   }
 }
 
+TEST(ParseShare, CutsARunIntoPartsThatMakeAllOfIt) {
+  for (const SampleRange& run : {SampleRange{0, 10}, SampleRange{7, 9}}) {
+    std::uint64_t next = run.begin;
+    for (const char* text : {"0/4", "1/4", " 2 / 4", "3/4"}) {
+      const SampleRange part = parse_share("x", text).of(run);
+      EXPECT_EQ(part.begin, next) << text;
+      EXPECT_LE(part.size(), run.size() / 4 + 1) << text;
+      next = part.end;
+    }
+    EXPECT_EQ(next, run.end);
+  }
+  for (const char* bad :
+       {"4/4", "0", "/", "0/", "/4", "0/0", "-1/4", "0/1/2"}) {
+    EXPECT_NE(message_of([&] { (void)parse_share("x", bad); }), "no error")
+        << bad;
+  }
+}
+
 TEST(ParseList, DropsSpacesAndRefusesGaps) {
   EXPECT_EQ(parse_list("x", " a , b c,d"),
             (std::vector<std::string>{"a", "b c", "d"}));

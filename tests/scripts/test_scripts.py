@@ -102,9 +102,30 @@ class Scripts(unittest.TestCase):
         self.assert_in_force(job("--print-config"), 'exists = "skip" # TROUPE_EXISTS')
         self.assert_in_force(job("--print-config", "--exists=replace"),
                              'exists = "replace" # --exists')
-        self.assert_refused(job("-n", "4", "--samples=8"), "'4' and '8'")
+        refused = job("-n", "4", "--samples=8")
+        self.assertEqual(refused.returncode, 2, refused)
+        self.assertIn("'4' and '8'", refused.stderr)
         self.assert_in_force(job("-n", "4", "--samples=4", "--print-config"),
                              "samples = 4 # --samples")
+
+    def test_the_tasks_of_a_slurm_array_share_the_pictures_of_all_prompts(self):
+        prompts = self.folder / "p.txt"
+        prompts.write_text("a fox\na hen\na cat\n")
+        out = self.folder / "out"
+        for count in (["-n4"], ["--num-samples", "4"], ["--num-images-per-prompt=4"], ["-n=4"]):
+            shutil.rmtree(out, ignore_errors=True)
+            counts = []
+            for task in range(5):
+                done = run("bash", "scripts/slurm.sbatch", "--random-weights",
+                           "tiny-pixart-sigma", "--steps", "1", "--prompt-file",
+                           str(prompts), *count, "--out", f"{out}/", "--json", "--quiet",
+                           TROUPE=TROUPE, SLURM_JOB_ID="1", SLURM_JOB_NUM_NODES="1",
+                           SLURM_ARRAY_TASK_ID=str(task), SLURM_ARRAY_TASK_COUNT="5",
+                           SLURM_ARRAY_TASK_MIN="0", SLURM_ARRAY_TASK_MAX="4")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                counts.append(len(json.loads(done.stdout.splitlines()[-1])["images"]))
+            self.assertEqual(sorted(counts), [2, 2, 2, 3, 3])
+            self.assertEqual(len(list(out.glob("*.png"))), 12)
 
     def test_every_bundled_model_has_a_configuration(self):
         models = bundled_models()
