@@ -18,8 +18,8 @@ python3 - "$build/corpus" <<'PYTHON'
 import json, pathlib, sys
 LETTERS = {"tokenizer.json": "j", "vocab.json": "v", "merges.txt": "m",
            "spiece.model": "s", "tokenizer_config.json": "c",
-           "special_tokens_map.json": "t"}
-PROMPT = "a photo's ﬁne Cat\u0301 １ <|endoftext|> </s> <extra_id_3> \u2581b"
+           "special_tokens_map.json": "t", "added_tokens.json": "a"}
+PROMPT = "a photo's ﬁne <a> Cat\u0301 １ <|endoftext|> </s> <extra_id_3> \u2581b"
 out = pathlib.Path(sys.argv[1])
 
 def write(name, parts):
@@ -36,6 +36,7 @@ def few(pieces):
 for folder in pathlib.Path("tests/golden").glob("tokens_*"):
     parts = {f.name: f.read_bytes() for f in folder.iterdir()
              if f.name in LETTERS}
+    parts["added_tokens.json"] = b'{"<a>": 700, "<a>_1": 701}'
     parts["prompt"] = PROMPT.encode()
     if "spiece.model" in parts:
         write(folder.name, parts)

@@ -1,7 +1,7 @@
 #include "models/text/added_tokens.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -44,13 +44,13 @@ std::size_t trailing_space(std::string_view text) {
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
                          const WordModel& model, std::string_view place) {
-  std::map<std::string_view, std::size_t> known;
   std::int64_t next_id = model.num_pieces();
   for (const AddedToken& token : tokens) {
     if (token.content.empty()) {
       continue;
     }
-    const auto [at, is_new] = known.try_emplace(token.content, entries_.size());
+    const auto [at, is_new] =
+        by_content_.try_emplace(token.content, entries_.size());
     if (!is_new) {
       entries_[at->second].token = token;
       continue;
@@ -67,16 +67,56 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
         token.is_normalized ? model.normalized(token.content) : token.content,
         place);
     patterns.entries.push_back(i);
+    if (by_content_.contains(token.content + "_1")) {
+      several_.push_back(token.content);
+    }
   }
   raw_.texts.sort();
   normalized_.texts.sort();
 }
 
 std::optional<std::int32_t> AddedTokens::find(std::string_view content) const {
-  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
-    return entry.token.content == content;
-  });
-  return found == entries_.end() ? std::nullopt : std::optional(found->id);
+  const auto found = by_content_.find(content);
+  return found == by_content_.end() ? std::nullopt
+                                    : std::optional(entries_[found->second].id);
+}
+
+std::string AddedTokens::with_all_vectors(std::string text,
+                                          const WordModel& model,
+                                          std::size_t most) const {
+  if (several_.empty()) {
+    return text;
+  }
+  TokenList list;
+  tokenize(text, model, list);
+  // A token is known by what was found, so one that takes white space along, or
+  // that only the normalised text has, is another word.
+  std::set<std::string, std::less<>> typed;
+  std::size_t from = 0;
+  for (const TokenList::Token& token : list.tokens()) {
+    typed.insert(list.text().substr(from, token.end - from));
+    from = token.end;
+  }
+  for (const std::string& word : several_) {
+    if (!typed.contains(word)) {
+      continue;
+    }
+    std::string all = word;
+    for (int i = 1; find(word + "_" + std::to_string(i)); ++i) {
+      all += " " + word + "_" + std::to_string(i);
+    }
+    std::string replaced;
+    std::size_t begin = 0;
+    for (std::size_t at = 0; (at = text.find(word, begin)) != std::string::npos;
+         begin = at + word.size()) {
+      replaced.append(text, begin, at - begin).append(all);
+      require(replaced.size() <= most, Errc::invalid_argument, "tokenizer",
+              "a text that is too long with all vectors of " + in_quotes(word),
+              "shorten the prompt");
+    }
+    text = std::move(replaced.append(text, begin));
+  }
+  return text;
 }
 
 template <typename OnText, typename OnToken>

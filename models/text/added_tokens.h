@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,14 @@ class AddedTokens {
                 TokenList& to) const;
   [[nodiscard]] std::optional<std::int32_t> find(
       std::string_view content) const;
+  /// `text` with each of its tokens that has more than one vector (<toy>,
+  /// <toy>_1, …) replaced by all of these, spaces between them; only where it
+  /// is written as it was added.
+  /// Source: diffusers loaders/textual_inversion.py. Errors:
+  /// Errc::invalid_argument for a result above `most` bytes.
+  [[nodiscard]] std::string with_all_vectors(std::string text,
+                                             const WordModel& model,
+                                             std::size_t most) const;
   [[nodiscard]] std::int32_t largest_id() const noexcept { return largest_; }
 
  private:
@@ -47,6 +56,8 @@ class AddedTokens {
              const OnText& on_text, const OnToken& on_token) const;
 
   std::vector<Entry> entries_;
+  std::map<std::string, std::size_t, std::less<>> by_content_;
+  std::vector<std::string> several_;  ///< that have more than one vector
   Patterns raw_;
   Patterns normalized_;
   std::int32_t largest_ = -1;

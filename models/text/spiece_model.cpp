@@ -111,7 +111,9 @@ void read_piece(std::string_view bytes, std::string_view place,
   to.pieces.add(piece, place);
   to.scores.push_back(static_cast<double>(score));
   if (type == kControl || type == kUserDefined) {
-    to.added.push_back({std::string(piece), false, false, false});
+    const auto id = static_cast<std::int64_t>(to.pieces.size()) - 1;
+    to.added.insert_or_assign(
+        id, AddedToken{std::string(piece), false, false, false});
   }
 }
 

@@ -18,13 +18,14 @@ namespace {
 
 constexpr std::size_t kLongestText = std::size_t{1} << 20U;
 constexpr std::int64_t kLongestSequence = std::int64_t{1} << 20U;
-constexpr std::array<std::string_view, 6> kFileNames = {
+constexpr std::array<std::string_view, 7> kFileNames = {
     "tokenizer.json",
     "vocab.json",
     "merges.txt",
     "spiece.model",
     "tokenizer_config.json",
-    "special_tokens_map.json"};
+    "special_tokens_map.json",
+    "added_tokens.json"};
 
 /// Ids around and behind a text.
 struct Marks {
@@ -33,32 +34,57 @@ struct Marks {
   std::int32_t pad = 0;
 };
 
+constexpr std::string_view kSelf = "tokenizer";
+
+/// Errors: Errc::invalid_argument.
+void check_text(std::string_view text) {
+  require(text.size() <= kLongestText, Errc::invalid_argument, kSelf,
+          "a text that is too long: got " + std::to_string(text.size()) +
+              " bytes, expected at most " + std::to_string(kLongestText),
+          "encoders read some hundred words; shorten the prompt");
+  check_utf8(text, kSelf, Errc::invalid_argument);
+}
+
 class PipelineTokenizer final : public Tokenizer {
  public:
   PipelineTokenizer(std::string_view kind,
                     std::unique_ptr<const WordModel> model, AddedTokens added,
-                    Marks marks, std::int64_t max_length)
+                    Marks marks, std::optional<std::int64_t> max_length,
+                    std::string note)
       : kind_(kind),
         model_(std::move(model)),
         added_(std::move(added)),
         marks_(marks),
-        max_length_(max_length) {}
+        max_length_(max_length),
+        note_(std::move(note)) {}
 
   [[nodiscard]] Tokens encode(std::string_view text,
                               std::int64_t max_length) const override;
-  [[nodiscard]] std::int64_t max_length() const override { return max_length_; }
+  [[nodiscard]] std::string with_all_vectors(
+      std::string_view text) const override {
+    check_text(text);
+    return added_.with_all_vectors(std::string(text), *model_, kLongestText);
+  }
+  [[nodiscard]] std::optional<std::int64_t> max_length() const override {
+    return max_length_;
+  }
+  [[nodiscard]] std::int64_t num_marks() const override {
+    return marks_.begin ? 2 : 1;
+  }
   [[nodiscard]] std::int64_t vocab_size() const override {
     return std::int64_t{std::max(model_->largest_id(), added_.largest_id())} +
            1;
   }
   [[nodiscard]] std::string_view kind() const override { return kind_; }
+  [[nodiscard]] const std::string& note() const override { return note_; }
 
  private:
   std::string_view kind_;
   std::unique_ptr<const WordModel> model_;
   AddedTokens added_;
   Marks marks_;
-  std::int64_t max_length_;
+  std::optional<std::int64_t> max_length_;
+  std::string note_;
 };
 
 /// The text of the tokens from number `kept` on, extended to whole characters.
@@ -74,24 +100,18 @@ std::string text_after(const TokenList& list, std::size_t kept) {
 
 Tokens PipelineTokenizer::encode(std::string_view text,
                                  std::int64_t max_length) const {
-  constexpr std::string_view kSelf = "tokenizer";
-  const std::int64_t num_marks = marks_.begin ? 2 : 1;
-  require(max_length >= num_marks && max_length <= kLongestSequence,
+  require(max_length >= num_marks() && max_length <= kLongestSequence,
           Errc::invalid_argument, kSelf,
           "the length of a sequence: got " + std::to_string(max_length) +
-              ", expected " + std::to_string(num_marks) + " to " +
+              ", expected " + std::to_string(num_marks()) + " to " +
               std::to_string(kLongestSequence));
-  require(text.size() <= kLongestText, Errc::invalid_argument, kSelf,
-          "a text that is too long: got " + std::to_string(text.size()) +
-              " bytes, expected at most " + std::to_string(kLongestText),
-          "encoders read some hundred words; shorten the prompt");
-  check_utf8(text, kSelf, Errc::invalid_argument);
+  check_text(text);
 
   TokenList list;
   added_.tokenize(text, *model_, list);
   const std::size_t count = list.tokens().size();
   const std::size_t kept =
-      std::min(count, static_cast<std::size_t>(max_length - num_marks));
+      std::min(count, static_cast<std::size_t>(max_length - num_marks()));
   Tokens result;
   result.ids.reserve(static_cast<std::size_t>(max_length));
   if (marks_.begin) {
@@ -164,10 +184,22 @@ const TokenizerKind& kind_of_json(const TokenizerJson& json,
   return *kind;
 }
 
+/// Those that the files list with their ids.
+AddedById listed_tokens(const TokenizerSettings& settings,
+                        const Vocabulary& vocabulary) {
+  AddedById listed = settings.added;
+  if (!settings.has_added) {
+    for (const auto& [id, token] : vocabulary.added) {
+      listed.insert_or_assign(id, token);
+    }
+  }
+  return listed;
+}
+
 /// Added tokens in the order in which transformers adds them. Sets the named
 /// ones that the files leave out.
 std::vector<AddedToken> all_added(const TokenizerKind& kind,
-                                  const std::vector<AddedToken>& listed,
+                                  const AddedById& listed,
                                   TokenizerSettings& settings) {
   const auto name = [&](const char* key, std::string_view content) {
     if (!content.empty()) {
@@ -180,9 +212,10 @@ std::vector<AddedToken> all_added(const TokenizerKind& kind,
   name("unk_token", kind.unknown);
   name("pad_token", kind.pad);
 
-  std::vector<AddedToken> result = listed;
+  std::vector<AddedToken> result;
   std::vector<std::string_view> known;
-  for (const AddedToken& token : listed) {
+  for (const auto& [id, token] : listed) {
+    result.push_back(token);
     known.push_back(token.content);
   }
   std::ranges::sort(known);
@@ -191,22 +224,36 @@ std::vector<AddedToken> all_added(const TokenizerKind& kind,
       result.push_back(token);
     }
   };
-  constexpr std::array<std::string_view, 7> kOrder = {
-      "bos_token", "eos_token", "unk_token", "sep_token",
-      "pad_token", "cls_token", "mask_token"};
-  for (const std::string_view key : kOrder) {
+  for (const std::string_view key : kNamedTokens) {
     if (const auto token = settings.named.find(key);
         token != settings.named.end()) {
       add(token->second);
     }
   }
-  std::ranges::for_each(settings.extra, add);
   for (const auto& [key, token] : settings.named) {
-    if (std::ranges::find(kOrder, key) == kOrder.end()) {
+    if (std::ranges::find(kNamedTokens, key) == std::end(kNamedTokens)) {
       add(token);
     }
   }
+  if (settings.extra) {
+    std::ranges::for_each(*settings.extra, add);
+  }
   return result;
+}
+
+/// transformers numbers added tokens by their order, whatever ids the files
+/// give them. Then a trained row of the encoder is not the token's.
+std::string note_on_ids(const AddedById& listed, const AddedTokens& tokens,
+                        const TokenizerFiles& files) {
+  for (const auto& [id, token] : listed) {
+    const auto own = tokens.find(token.content);
+    if (own && *own != id) {
+      return files.folder + ": its files give the token " +
+             in_quotes(token.content) + " the id " + std::to_string(id) +
+             "; it is " + std::to_string(*own) + ", as in transformers 5";
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -222,6 +269,11 @@ std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerFiles& files) {
     place = files.place("tokenizer.json");
     TokenizerJson json = read_tokenizer_json(json_text->second, place);
     kind = &kind_of_json(json, place);
+    for (const std::string& side : json.left_sides) {
+      if (std::ranges::find(settings.sides, side) == settings.sides.end()) {
+        refuse_side(place, side, "\"left\"");
+      }
+    }
     vocabulary = std::move(json.vocabulary);
   } else {
     kind = &kind_of_files(files, settings);
@@ -233,9 +285,9 @@ std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerFiles& files) {
     refuse(files.place("tokenizer_config.json"), "tokenizer_class",
            settings.tokenizer_class, "one of " + std::string(kind->classes));
   }
-  kind->complete(vocabulary, settings, from_json);
-  const std::vector<AddedToken> added = all_added(
-      *kind, settings.has_added ? settings.added : vocabulary.added, settings);
+  kind->complete(vocabulary, settings, from_json, files.folder);
+  const AddedById listed = listed_tokens(settings, vocabulary);
+  const std::vector<AddedToken> added = all_added(*kind, listed, settings);
   vocabulary.pieces.sort();
   vocabulary.unknown_piece = settings.named.find("unk_token")->second.content;
   auto model = kind->make(std::move(vocabulary), place);
@@ -255,9 +307,10 @@ std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerFiles& files) {
   }
   marks.end = id_of("eos_token");
   marks.pad = id_of("pad_token");
-  return std::make_unique<PipelineTokenizer>(kind->name, std::move(model),
-                                             std::move(tokens), marks,
-                                             settings.max_length);
+  std::string note = note_on_ids(listed, tokens, files);
+  return std::make_unique<PipelineTokenizer>(
+      kind->name, std::move(model), std::move(tokens), marks,
+      settings.max_length, std::move(note));
 }
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,18 +31,28 @@ class Tokenizer {
   /// room for the marks or is above 1,048,576.
   [[nodiscard]] virtual Tokens encode(std::string_view text,
                                       std::int64_t max_length) const = 0;
-  /// model_max_length of tokenizer_config.json, 0: none stated.
-  [[nodiscard]] virtual std::int64_t max_length() const = 0;
+  /// `text` in which a word that stands for several vectors of textual
+  /// inversion (<toy> with <toy>_1, <toy>_2) is all of them. Pipelines that
+  /// take such words encode this text. Errors: those of encode.
+  [[nodiscard]] virtual std::string with_all_vectors(
+      std::string_view text) const = 0;
+  /// model_max_length of tokenizer_config.json; nothing: none stated, or no
+  /// limit.
+  [[nodiscard]] virtual std::optional<std::int64_t> max_length() const = 0;
+  /// The least max_length of encode: the marks around a text.
+  [[nodiscard]] virtual std::int64_t num_marks() const = 0;
   /// Largest id + 1.
   [[nodiscard]] virtual std::int64_t vocab_size() const = 0;
   /// "CLIP" or "T5". It lives as long as the program.
   [[nodiscard]] virtual std::string_view kind() const = 0;
+  /// What a user should know of the files; may be empty.
+  [[nodiscard]] virtual const std::string& note() const = 0;
 };
 
 /// Opens tokenizer/, tokenizer_2/ … of a diffusers folder. It holds
 /// tokenizer.json (preferred), or vocab.json and merges.txt (CLIP), or
-/// spiece.model (T5), and what tokenizer_config.json and
-/// special_tokens_map.json say about it.
+/// spiece.model (T5), and what tokenizer_config.json, special_tokens_map.json
+/// and added_tokens.json say about it.
 /// Errors: Errc::not_found where a file is missing; Errc::unsupported for a
 /// tokenizer of another kind, naming what was found; Errc::corrupt_file;
 /// Errc::io.

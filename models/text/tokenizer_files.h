@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,23 +40,43 @@ struct TokenizerFiles {
 [[nodiscard]] std::unique_ptr<const Tokenizer> make_tokenizer(
     const TokenizerFiles& files);
 
-/// What tokenizer_config.json and special_tokens_map.json say.
+/// The tokens with a name that transformers knows, in its order.
+inline constexpr std::string_view kNamedTokens[] = {
+    "bos_token", "eos_token", "unk_token", "sep_token",
+    "pad_token", "cls_token", "mask_token"};
+
+/// What tokenizer_config.json, special_tokens_map.json and added_tokens.json
+/// say.
 struct TokenizerSettings {
-  std::string tokenizer_class;  ///< empty: not stated
-  std::int64_t max_length = 0;  ///< 0: not stated
+  std::string tokenizer_class;             ///< empty: not stated
+  std::optional<std::int64_t> max_length;  ///< nothing: not stated, no limit
   std::int64_t extra_ids = 100;
-  /// added_tokens_decoder, by id. Where it is there, tokenizer.json's own list
-  /// and special_tokens_map.json do not count.
+  /// "padding_side", "truncation_side": those that are stated.
+  std::vector<std::string> sides;
+  /// added_tokens_decoder. Where it is there, tokenizer.json's own list,
+  /// special_tokens_map.json and added_tokens.json do not count.
   bool has_added = false;
-  std::vector<AddedToken> added;
+  /// Of added_tokens_decoder, or else of added_tokens.json.
+  AddedById added;
   /// "bos_token", "eos_token" …
   std::map<std::string, AddedToken, std::less<>> named;
-  std::vector<AddedToken> extra;
+  /// extra_special_tokens, or additional_special_tokens of
+  /// tokenizer_config.json.
+  std::optional<std::vector<AddedToken>> extra;
+  /// additional_special_tokens of special_tokens_map.json, which count where
+  /// there are no extra ones.
+  std::optional<std::vector<AddedToken>> additional;
 };
+
+/// Errors: Errc::unsupported: padding or cutting is not at the right, but as
+/// `got` says.
+[[noreturn]] void refuse_side(std::string_view place, std::string_view key,
+                              std::string_view got);
 
 /// Source: transformers 5, tokenization_utils_base.py (_from_pretrained).
 /// Errors: Errc::corrupt_file; Errc::unsupported for padding or cutting at the
-/// left, and for tokens that stand only between words.
+/// left, for tokens that stand only between words, and for
+/// split_special_tokens.
 [[nodiscard]] TokenizerSettings read_settings(const TokenizerFiles& files);
 
 // Readers of the files that hold a vocabulary. Errors (all): Errc::corrupt_file
@@ -78,6 +99,8 @@ struct TokenizerJson {
   std::string normalizer;
   std::string pre_tokenizer;
   std::string word_end;  ///< end_of_word_suffix
+  /// "padding_side", "truncation_side": those that the file puts at the left.
+  std::vector<std::string> left_sides;
 };
 [[nodiscard]] TokenizerJson read_tokenizer_json(std::string_view text,
                                                 std::string_view place);

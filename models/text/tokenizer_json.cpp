@@ -21,6 +21,10 @@ using nlohmann::json;
 /// Values outside the long lists.
 constexpr std::size_t kMostValues = 200'000;
 
+/// Parts of the file, and the settings that count in their place.
+constexpr std::pair<const char*, const char*> kSides[] = {
+    {"padding", "padding_side"}, {"truncation", "truncation_side"}};
+
 /// What the long lists hold.
 struct Lists {
   Vocabulary vocabulary;
@@ -304,8 +308,8 @@ bool flag_of(const json& object, const char* key, bool missing) {
                                                       : missing;
 }
 
-std::vector<AddedToken> added_tokens(const json& list, std::string_view place) {
-  std::vector<std::pair<std::int64_t, AddedToken>> by_id;
+AddedById added_tokens(const json& list, std::string_view place) {
+  AddedById by_id;
   for (const json& item : list.is_array() ? list : json::array()) {
     const bool has_id = item.is_object() && item.contains("id") &&
                         item["id"].is_number_unsigned();
@@ -314,21 +318,20 @@ std::vector<AddedToken> added_tokens(const json& list, std::string_view place) {
               "added_tokens: expected objects with an id, and no "
               "single_word");
     }
-    by_id.emplace_back(
+    by_id.insert_or_assign(
         item["id"].get<std::int64_t>(),
         AddedToken{
             text_of(item, "content"), flag_of(item, "lstrip", false),
             flag_of(item, "rstrip", false),
             flag_of(item, "normalized", !flag_of(item, "special", false))});
   }
-  std::stable_sort(
-      by_id.begin(), by_id.end(),
-      [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<AddedToken> tokens;
-  for (auto& [id, token] : by_id) {
-    tokens.push_back(std::move(token));
-  }
-  return tokens;
+  return by_id;
+}
+
+/// Whether the part `name` of the file ("padding", "truncation") is for the
+/// left.
+bool is_left(const json& root, const char* name) {
+  return text_of(root.value(name, json()), "direction") == "Left";
 }
 
 }  // namespace
@@ -392,6 +395,11 @@ TokenizerJson read_tokenizer_json(std::string_view text,
   }
   result.vocabulary.added =
       added_tokens(root.value("added_tokens", json()), place);
+  for (const auto& [name, side] : kSides) {
+    if (is_left(root, name)) {
+      result.left_sides.emplace_back(side);
+    }
+  }
   return result;
 }
 

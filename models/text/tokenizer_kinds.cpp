@@ -1,5 +1,6 @@
 #include "models/text/tokenizer_kinds.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -34,8 +35,12 @@ Vocabulary read_clip(const TokenizerFiles& files) {
                                files.place("vocab.json"));
 }
 
-void complete_clip(Vocabulary& /*vocabulary*/, TokenizerSettings& /*settings*/,
-                   bool /*from_json*/) {}
+void complete_clip(Vocabulary& /*vocabulary*/, TokenizerSettings& settings,
+                   bool /*from_json*/, std::string_view /*place*/) {
+  if (!settings.extra) {
+    settings.extra = settings.additional;
+  }
+}
 
 // T5 and UMT5 ----------------------------------------------------------------
 
@@ -56,25 +61,48 @@ Vocabulary read_t5(const TokenizerFiles& files) {
                            files.place("spiece.model"));
 }
 
-/// The sentinels <extra_id_0> … are tokens; a spiece.model lacks them, the
-/// highest number comes first. Its own control pieces are tokens, too.
+/// The sentinels <extra_id_0> … and the control pieces of a spiece.model are
+/// tokens, unless the files list others. A spiece.model has no pieces for the
+/// sentinels; the highest number comes first.
+/// Source: transformers 5, models/t5/tokenization_t5.py,
+/// convert_slow_tokenizer.py (T5Converter).
 void complete_t5(Vocabulary& vocabulary, TokenizerSettings& settings,
-                 bool from_json) {
-  const auto sentinel = [](std::int64_t number) {
-    return "<extra_id_" + std::to_string(number) + ">";
-  };
-  for (std::int64_t i = settings.extra_ids; i-- > 0;) {
-    settings.extra.push_back({sentinel(i), false, false, false});
-    if (!from_json) {
-      vocabulary.pieces.add(sentinel(i), "spiece.model");
+                 bool from_json, std::string_view place) {
+  static constexpr std::string_view kSentinel = "<extra_id_";
+  std::vector<AddedToken> sentinels;
+  for (std::int64_t i = 0; i < settings.extra_ids; ++i) {
+    sentinels.push_back(
+        {.content = std::string(kSentinel) + std::to_string(i) + ">"});
+  }
+  auto additional = settings.additional.value_or(std::vector<AddedToken>());
+  if (!from_json) {
+    for (std::size_t i = sentinels.size(); i-- > 0;) {
+      vocabulary.pieces.add(sentinels[i].content, "spiece.model");
       vocabulary.scores.push_back(0.0);
     }
+    additional.clear();
+    for (auto& [id, token] : std::exchange(vocabulary.added, {})) {
+      additional.push_back(token);
+    }
   }
-  if (!from_json) {
-    settings.extra.insert(settings.extra.end(), vocabulary.added.begin(),
-                          vocabulary.added.end());
-    vocabulary.added.clear();
+  if (settings.extra) {
+    return;
   }
+  const auto listed =
+      std::ranges::count_if(additional, [](const AddedToken& token) {
+        return token.content.find(kSentinel) != std::string::npos;
+      });
+  require(
+      listed == 0 || settings.extra_ids == 0 || listed == settings.extra_ids,
+      Errc::corrupt_file, place,
+      "additional_special_tokens: got " + std::to_string(listed) +
+          " sentinels, expected as many as extra_ids, " +
+          std::to_string(settings.extra_ids),
+      "correct extra_ids in tokenizer_config.json");
+  if (listed == 0) {
+    additional.insert(additional.end(), sentinels.begin(), sentinels.end());
+  }
+  settings.extra = std::move(additional);
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ struct TokenizerKind {
   std::span<const std::string_view> files;
   Vocabulary (*read)(const TokenizerFiles& files);
   /// Adds the class's own tokens to the files' list; `from_json`: the
-  /// vocabulary is that of tokenizer.json.
+  /// vocabulary is that of tokenizer.json. Errors: Errc::corrupt_file.
   void (*complete)(Vocabulary& vocabulary, TokenizerSettings& settings,
-                   bool from_json);
+                   bool from_json, std::string_view place);
   std::unique_ptr<const WordModel> (*make)(Vocabulary vocabulary,
                                            std::string_view place);
   // Named tokens where the files do not say. An empty begin: there is no mark.

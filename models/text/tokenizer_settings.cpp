@@ -1,7 +1,9 @@
-// Reads tokenizer_config.json and special_tokens_map.json.
+// Reads tokenizer_config.json, special_tokens_map.json and added_tokens.json.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -18,6 +20,9 @@ using nlohmann::json;
 /// That of UMT5, with 300 added tokens, has 60 kB.
 constexpr std::size_t kLargestSettings = std::size_t{4} << 20U;
 constexpr std::int64_t kMostExtraIds = 100'000;
+/// transformers writes 1e30 where a prompt may have any length.
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 20U;
+constexpr double kMostStated = 1e9;
 /// Ends the keys of named tokens.
 constexpr std::string_view kTokenEnd = "_token";
 
@@ -77,7 +82,6 @@ void read_added(const json& list, std::string_view place,
   if (!list.is_object()) {
     corrupt(place, "added_tokens_decoder: expected an object");
   }
-  std::vector<std::pair<std::int64_t, AddedToken>> by_id;
   for (const auto& [key, value] : list.items()) {
     std::int64_t id = 0;
     const auto [end, error] =
@@ -86,101 +90,188 @@ void read_added(const json& list, std::string_view place,
       corrupt(place, "added_tokens_decoder: got " + in_quotes(key) +
                          ", expected an id");
     }
-    by_id.emplace_back(id, token_of(value, place, false));
-  }
-  std::stable_sort(
-      by_id.begin(), by_id.end(),
-      [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [id, token] : by_id) {
-    to.added.push_back(std::move(token));
+    to.added.insert_or_assign(id, token_of(value, place, false));
   }
   to.has_added = true;
 }
 
-void read_extra(const json& list, std::string_view place,
-                TokenizerSettings& to) {
-  for (const json& item : list) {
-    to.extra.push_back(token_of(item, place, true));
+/// What folders have that were written before added_tokens_decoder:
+/// {"<cat-toy>": 49408}. Of the tokens with a name only those of transformers
+/// count.
+void read_added_file(const json& object, std::string_view place,
+                     TokenizerSettings& to) {
+  std::set<std::string_view> special;
+  for (const std::string_view name : kNamedTokens) {
+    if (const auto token = to.named.find(name); token != to.named.end()) {
+      special.insert(token->second.content);
+    }
   }
-}
-
-/// Tokens by name, and lists of others. A null value counts as missing.
-void read_tokens(const json& object, std::string_view place,
-                 TokenizerSettings& to) {
-  for (const auto& [key, value] : object.items()) {
-    const bool is_token = value.is_string() || value.is_object();
-    if (key.ends_with(kTokenEnd) && is_token) {
-      to.named.insert_or_assign(key, token_of(value, place, true));
-    } else if ((key == "additional_special_tokens" ||
-                key == "extra_special_tokens") &&
-               value.is_array()) {
-      read_extra(value, place, to);
+  if (to.extra) {
+    for (const AddedToken& token : *to.extra) {
+      special.insert(token.content);
+    }
+  }
+  for (const auto& [content, id] : object.items()) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > kLargestId) {
+      corrupt(place, "the token " + in_quotes(content) +
+                         ": expected an id from 0 to " +
+                         std::to_string(kLargestId));
+    }
+    const bool is_new =
+        to.added
+            .try_emplace(
+                id.get<std::int64_t>(),
+                AddedToken{.content = content,
+                           .is_normalized = !special.contains(content)})
+            .second;
+    if (!is_new) {
+      corrupt(place,
+              "the token " + in_quotes(content) + " has the id of another one");
     }
   }
 }
 
-void check_side(const json& object, const char* key, std::string_view place) {
-  const auto found = object.find(key);
-  if (found != object.end() && !found->is_null() && *found != "right") {
-    throw Error(Errc::unsupported, place,
-                std::string(key) + ": got " +
-                    printable(found->dump(-1, ' ', true,
-                                          json::error_handler_t::replace)) +
-                    ", expected \"right\"",
-                "text encoders of diffusion models pad and cut at the right");
+/// A list of tokens; nothing where there is none.
+std::optional<std::vector<AddedToken>> list_of(const json& object,
+                                               const char* key,
+                                               std::string_view place) {
+  const auto list = object.find(key);
+  if (list == object.end() || !(list->is_array() || list->is_null())) {
+    return std::nullopt;
+  }
+  std::vector<AddedToken> tokens;
+  for (const json& item : *list) {
+    tokens.push_back(token_of(item, place, true));
+  }
+  return tokens;
+}
+
+/// Tokens by name, and lists of others. A null value of a name counts as
+/// missing. `is_map`: of special_tokens_map.json.
+void read_tokens(const json& object, bool is_map, std::string_view place,
+                 TokenizerSettings& to) {
+  constexpr const char* kExtra = "extra_special_tokens";
+  const auto read_named = [&](const std::string& key, const json& value) {
+    if (value.is_string() || value.is_object()) {
+      to.named.insert_or_assign(key, token_of(value, place, true));
+    }
+  };
+  for (const auto& [key, value] : object.items()) {
+    if (key.ends_with(kTokenEnd)) {
+      read_named(key, value);
+    } else if (key == kExtra && value.is_object()) {
+      for (const auto& [name, token] : value.items()) {
+        read_named(name, token);
+      }
+    }
+  }
+  const auto extra = list_of(object, kExtra, place);
+  const auto additional = list_of(object, "additional_special_tokens", place);
+  if (is_map) {
+    to.additional = additional;
+    if (extra && to.extra) {
+      to.extra->insert(to.extra->end(), extra->begin(), extra->end());
+      return;
+    }
+  }
+  if (extra && !(extra->empty() && additional && !is_map)) {
+    to.extra = extra;
+  } else if (additional && !is_map) {
+    to.extra = additional;
   }
 }
 
-std::int64_t bounded(const json& object, const char* key, std::int64_t missing,
-                     std::int64_t most, std::string_view place) {
+std::string written(const json& value) {
+  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
+}
+
+void check_side(const json& object, const char* key, std::string_view place,
+                TokenizerSettings& to) {
+  const auto found = object.find(key);
+  if (found != object.end() && !found->is_null()) {
+    if (*found != "right") {
+      refuse_side(place, key, written(*found));
+    }
+    to.sides.emplace_back(key);
+  }
+}
+
+/// Whole numbers, up to one that no file needs; nothing where there is none.
+std::optional<std::int64_t> number_of(const json& object, const char* key,
+                                      std::string_view place) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) {
-    return missing;
+    return std::nullopt;
   }
-  if (!found->is_number() || !(found->get<double>() >= 0)) {
+  const double number = found->is_number() ? found->get<double>() : -1.0;
+  if (!(number >= 0) || number != std::floor(number)) {
+    corrupt(place, "key " + in_quotes(key) +
+                       ": expected a whole number of at least 0");
+  }
+  return static_cast<std::int64_t>(std::min(number, kMostStated));
+}
+
+/// What a file says. Keys of a later file replace those of an earlier one.
+void read_keys(const json& object, bool is_map, std::string_view place,
+               TokenizerSettings& to) {
+  read_tokens(object, is_map, place, to);
+  check_side(object, "padding_side", place, to);
+  check_side(object, "truncation_side", place, to);
+  if (const auto split = object.find("split_special_tokens");
+      split != object.end() && !split->is_null() && *split != false) {
+    throw Error(
+        Errc::unsupported, place,
+        "split_special_tokens: got " + written(*split) + ", expected false",
+        "a special token that is typed in a prompt is one token");
+  }
+  const char* const length =
+      object.contains("model_max_length") ? "model_max_length" : "max_len";
+  if (const auto most = number_of(object, length, place)) {
+    to.max_length = *most > kNoLimit ? std::nullopt : most;
+  }
+  to.extra_ids = number_of(object, "extra_ids", place).value_or(to.extra_ids);
+  if (to.extra_ids > kMostExtraIds) {
     corrupt(place,
-            "key " + in_quotes(key) + ": expected a number of at least 0");
+            "extra_ids: expected at most " + std::to_string(kMostExtraIds));
   }
-  const double number = found->get<double>();
-  return number > static_cast<double>(most) ? -1
-                                            : static_cast<std::int64_t>(number);
 }
 
 }  // namespace
 
+void refuse_side(std::string_view place, std::string_view key,
+                 std::string_view got) {
+  throw Error(
+      Errc::unsupported, place,
+      std::string(key) + ": got " + std::string(got) + ", expected \"right\"",
+      "text encoders of diffusion models pad and cut at the right");
+}
+
 TokenizerSettings read_settings(const TokenizerFiles& files) {
   TokenizerSettings settings;
-  json config = json::object();
-  if (const auto text = files.texts.find("tokenizer_config.json");
-      text != files.texts.end()) {
-    const std::string place = files.place(text->first);
-    config = read_object(text->second, place);
-    read_tokens(config, place, settings);
-    check_side(config, "padding_side", place);
-    check_side(config, "truncation_side", place);
+  const auto read = [&](const char* name, const auto& fn) {
+    if (const auto text = files.texts.find(name); text != files.texts.end()) {
+      const std::string place = files.place(name);
+      fn(read_object(text->second, place), place);
+    }
+  };
+  read("tokenizer_config.json", [&](const json& config, const auto& place) {
+    read_keys(config, false, place, settings);
     if (const auto added = config.find("added_tokens_decoder");
         added != config.end()) {
       read_added(*added, place, settings);
     }
     if (const auto name = config.find("tokenizer_class");
         name != config.end() && name->is_string()) {
-      settings.tokenizer_class = name->get<std::string>();
+      settings.tokenizer_class = name->template get<std::string>();
     }
-    // transformers writes 1e30 where there is no limit.
-    constexpr std::int64_t kNoLimit = std::int64_t{1} << 20U;
-    settings.max_length = std::max<std::int64_t>(
-        0, bounded(config, "model_max_length", 0, kNoLimit, place));
-    settings.extra_ids =
-        bounded(config, "extra_ids", 100, kMostExtraIds, place);
-    if (settings.extra_ids < 0) {
-      corrupt(place,
-              "extra_ids: expected at most " + std::to_string(kMostExtraIds));
-    }
-  }
-  if (const auto text = files.texts.find("special_tokens_map.json");
-      text != files.texts.end() && !settings.has_added) {
-    const std::string place = files.place(text->first);
-    read_tokens(read_object(text->second, place), place, settings);
+  });
+  if (!settings.has_added) {
+    read("special_tokens_map.json", [&](const json& map, const auto& place) {
+      read_keys(map, true, place, settings);
+    });
+    read("added_tokens.json", [&](const json& added, const auto& place) {
+      read_added_file(added, place, settings);
+    });
   }
   return settings;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,9 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
+/// Added tokens by their ids.
+using AddedById = std::map<std::int64_t, AddedToken>;
+
 /// What the files of a tokenizer hold, whichever they are. A kind leaves empty
 /// what it has not.
 struct Vocabulary {
@@ -35,7 +39,7 @@ struct Vocabulary {
   std::string unknown_piece;               ///< BPE
   std::optional<std::int64_t> unknown_id;  ///< unigram
   Charsmap charsmap;                       ///< unigram
-  std::vector<AddedToken> added;           ///< by the file itself
+  AddedById added;                         ///< by the file itself
 };
 
 }  // namespace troupe::models

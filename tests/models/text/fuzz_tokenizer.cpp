@@ -23,13 +23,14 @@ using troupe::models::TokenizerFiles;
 constexpr std::size_t kMostPerByte = 512;
 constexpr std::size_t kMostAnyway = std::size_t{4} << 20U;
 
-constexpr std::array<std::pair<char, std::string_view>, 6> kNames = {{
+constexpr std::array<std::pair<char, std::string_view>, 7> kNames = {{
     {'j', "tokenizer.json"},
     {'v', "vocab.json"},
     {'m', "merges.txt"},
     {'s', "spiece.model"},
     {'c', "tokenizer_config.json"},
     {'t', "special_tokens_map.json"},
+    {'a', "added_tokens.json"},
 }};
 
 struct Input {
@@ -77,6 +78,7 @@ void check(bool condition) {
 
 void encode(const troupe::models::Tokenizer& tokenizer,
             const std::string& prompt) {
+  (void)tokenizer.with_all_vectors(prompt);
   for (const std::int64_t length : {2, 77}) {
     const auto tokens = tokenizer.encode(prompt, length);
     check(static_cast<std::int64_t>(tokens.ids.size()) == length);

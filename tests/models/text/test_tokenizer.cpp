@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "models/text/bundled_tokenizers.h"
 #include "tests/models/text/token_helpers.h"
 
@@ -136,6 +140,9 @@ TEST(Tokenizer, RefusesSettingsThatItDoesNotFollow) {
   EXPECT_EQ(change(R"("truncation_side": "left")").code(), Errc::unsupported);
   EXPECT_EQ(change(R"("model_max_length": "77")").code(), Errc::corrupt_file);
   EXPECT_EQ(change(R"("model_max_length": -1)").code(), Errc::corrupt_file);
+  EXPECT_EQ(change(R"("model_max_length": 77.5)").code(), Errc::corrupt_file);
+  EXPECT_EQ(change(R"("split_special_tokens": true)").code(),
+            Errc::unsupported);
   EXPECT_EQ(change(R"("a": 1, "a": 2)").code(), Errc::corrupt_file);
   EXPECT_EQ(change(R"("added_tokens_decoder": {"x": "<a>"})").code(),
             Errc::corrupt_file);
@@ -143,6 +150,183 @@ TEST(Tokenizer, RefusesSettingsThatItDoesNotFollow) {
                    {"1": {"content": "<a>", "single_word": true}})")
                 .code(),
             Errc::unsupported);
+}
+
+/// The ids of a text without those that pad it.
+std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer,
+                                 std::string_view text) {
+  Tokens tokens = tokenizer.encode(text, 77);
+  tokens.ids.resize(static_cast<std::size_t>(tokens.length));
+  return tokens.ids;
+}
+
+/// A golden tokenizer with this added_tokens.json.
+TokenizerFiles with_added(std::string_view folder, const char* added) {
+  TokenizerFiles files = golden_tokenizer(folder);
+  files.texts["added_tokens.json"] = added;
+  return files;
+}
+
+// Folders from before added_tokens_decoder. The ids are those of transformers
+// 5.24 (huggingface/diffusers#2182).
+TEST(Tokenizer, ReadsAddedTokensThatHaveAFileOfTheirOwn) {
+  using testing::ElementsAre;
+  const auto clip =
+      make_tokenizer(with_added("tokens_clip_files", R"({"<cat-toy>": 634})"));
+  const auto expected =
+      ElementsAre(632, 634, 79, 541, 83, 334, 515, 634, 269, 633);
+  EXPECT_THAT(ids_of(*clip, "<cat-toy> photo of <cat-toy>."), expected);
+  EXPECT_THAT(ids_of(*clip, "<CAT-toy> photo of <Cat-Toy>."), expected);
+  EXPECT_EQ(clip->vocab_size(), 635);
+  EXPECT_EQ(clip->note(), "");
+  const auto in_order = make_tokenizer(
+      with_added("tokens_clip_files", R"({"<a>": 635, "<b>": 634})"));
+  EXPECT_THAT(ids_of(*in_order, "<a> <b>"), ElementsAre(632, 635, 634, 633));
+  const auto json =
+      make_tokenizer(with_added("tokens_clip_json", R"({"<dog>": 635})"));
+  EXPECT_THAT(ids_of(*json, "a <dog> <cat-toy>"),
+              ElementsAre(632, 320, 635, 634, 633));
+  const auto t5 =
+      make_tokenizer(with_added("tokens_t5_files", R"({"<x>": 220})"));
+  EXPECT_THAT(ids_of(*t5, "a <x> b"), ElementsAre(4, 220, 30, 1));
+}
+
+TEST(Tokenizer, LooksForSpecialAddedTokensInTheTextAsItIs) {
+  TokenizerFiles files =
+      with_added("tokens_clip_files", R"({"<Cat-Toy>": 634})");
+  std::string& map = files.texts["special_tokens_map.json"];
+  map = with(map, "{", R"({"mask_token": "<Cat-Toy>", )");
+  const auto clip = make_tokenizer(files);
+  const auto ids = ids_of(*clip, "<cat-toy> <Cat-Toy>");
+  EXPECT_EQ(std::ranges::count(ids, 634), 1);
+  EXPECT_EQ(ids.at(ids.size() - 2), 634);
+}
+
+TEST(Tokenizer, DoesNotReadAddedTokensBesideNewerSettings) {
+  TokenizerFiles files =
+      with_added("tokens_clip_files", R"({"<cat-toy>": 634})");
+  std::string& config = files.texts["tokenizer_config.json"];
+  config = with(config, "{", R"({"added_tokens_decoder": {}, )");
+  EXPECT_EQ(make_tokenizer(files)->vocab_size(), 634);
+}
+
+// As transformers 5 numbers them; the row 700 of an encoder is then no token's.
+TEST(Tokenizer, NotesAddedTokensWhoseIdsAreNotTheirOrder) {
+  const auto clip =
+      make_tokenizer(with_added("tokens_clip_files", R"({"<cat-toy>": 700})"));
+  EXPECT_EQ(ids_of(*clip, "<cat-toy>").at(1), 634);
+  EXPECT_TRUE(contains(clip->note(), "'<cat-toy>' the id 700; it is 634"))
+      << clip->note();
+}
+
+TEST(Tokenizer, RefusesAddedTokensWithoutAnIdOfTheirOwn) {
+  for (const char* bad :
+       {"[]", R"(["<a>"])", R"({"<a>": "634"})", R"({"<a>": -1})",
+        R"({"<a>": 634.5})", R"({"<a>": null})", R"({"<a>": 99999999999})",
+        R"({"<a>": 634, "<b>": 634})", R"({"<a>": 634, "<a>": 635})", "{"}) {
+    const Error error = error_of(
+        [&] { (void)make_tokenizer(with_added("tokens_clip_files", bad)); });
+    EXPECT_EQ(error.code(), Errc::corrupt_file) << bad;
+    EXPECT_TRUE(contains(error.place(), "added_tokens.json")) << bad;
+  }
+}
+
+// What diffusers' maybe_convert_prompt makes of these texts.
+TEST(Tokenizer, NamesAllVectorsOfAWord) {
+  const auto clip = make_tokenizer(
+      with_added("tokens_clip_files",
+                 R"({"<toy>": 634, "<toy>_1": 635, "<toy>_2": 636, "<dog>": 637,
+          "<Big>": 638, "<Big>_1": 639, "<gap>": 640, "<gap>_2": 641})"));
+  const std::pair<const char*, const char*> cases[] = {
+      {"a <toy> and <toy>.",
+       "a <toy> <toy>_1 <toy>_2 and <toy> <toy>_1 <toy>_2."},
+      {"<toy>_1 <toy>", "<toy> <toy>_1 <toy>_2_1 <toy> <toy>_1 <toy>_2"},
+      {"<toy>_1", "<toy>_1"},
+      {"<TOY> cat", "<TOY> cat"},
+      {"<dog> <gap>", "<dog> <gap>"},
+      // What is found is "<big>", which is no token.
+      {"<Big> <BIG>", "<Big> <BIG>"},
+      {"no toy", "no toy"},
+      {"", ""}};
+  for (const auto& [text, all] : cases) {
+    EXPECT_EQ(clip->with_all_vectors(text), all);
+  }
+  EXPECT_THAT(ids_of(*clip, clip->with_all_vectors("a <toy>")),
+              testing::ElementsAre(632, 320, 634, 635, 636, 633));
+}
+
+TEST(Tokenizer, RefusesTextThatAllVectorsMakeTooLong) {
+  const auto clip = make_tokenizer(
+      with_added("tokens_clip_files", R"({"<toy>": 634, "<toy>_1": 635})"));
+  std::string text;
+  while (text.size() < (std::size_t{1} << 19U)) {
+    text += "<toy>";
+  }
+  EXPECT_EQ(error_of([&] { (void)clip->with_all_vectors(text); }).code(),
+            Errc::invalid_argument);
+}
+
+// transformers 5 takes every key of either file.
+TEST(Tokenizer, FollowsKeysThatChangeIds) {
+  const auto ids = [](const char* folder, const char* file, const char* key,
+                      std::string_view text) {
+    TokenizerFiles files = golden_tokenizer(folder);
+    std::string& json = files.texts[file];
+    json = json.empty() ? "{" + std::string(key) + "}"
+                        : with(json, "{", "{" + std::string(key) + ", ");
+    return ids_of(*make_tokenizer(files), text);
+  };
+  const char* config = "tokenizer_config.json";
+  const char* map = "special_tokens_map.json";
+  const char* t5 = "tokens_t5_files";
+  using testing::ElementsAre;
+  const char* text = "<extra_id_3> <x> </s>";
+  EXPECT_THAT(ids(t5, config, R"("a": 1)", text),
+              ElementsAre(216, 3, 2, 63, 2, 1, 1));
+  EXPECT_THAT(ids(t5, config, R"("extra_special_tokens": {"x": "<x>"})", text),
+              ElementsAre(216, 220, 1, 1));
+  EXPECT_THAT(ids(t5, map, R"("x_token": "<x>")", text),
+              ElementsAre(216, 220, 1, 1));
+  // Listed tokens stand in place of the sentinels, which stay pieces.
+  EXPECT_THAT(ids(t5, config, R"("additional_special_tokens": ["<x>"])", text),
+              ElementsAre(3, 216, 220, 1, 1));
+  EXPECT_THAT(ids(t5, map, R"("additional_special_tokens": ["<x>"])", text),
+              ElementsAre(216, 3, 2, 63, 2, 1, 1));
+  EXPECT_THAT(ids(t5, map, R"("extra_special_tokens": ["<x>"])", text),
+              ElementsAre(3, 216, 220, 1, 1));
+  const auto length = [](const char* from, const char* to) {
+    TokenizerFiles files = golden_tokenizer("tokens_clip_files");
+    files.texts["tokenizer_config.json"] =
+        with(files.texts["tokenizer_config.json"], from, to);
+    return make_tokenizer(files)->max_length();
+  };
+  const char* stated = "\"model_max_length\": 77";
+  EXPECT_EQ(length(stated, stated), 77);
+  EXPECT_EQ(length(stated, "\"model_max_length\": 248"), 248);
+  EXPECT_EQ(length(stated, "\"max_len\": 20"), 20);
+  EXPECT_EQ(length(stated, "\"model_max_length\": 1e30"), std::nullopt);
+  EXPECT_EQ(length(stated, "\"a\": 1"), std::nullopt);
+}
+
+TEST(Tokenizer, RefusesATokenizerJsonThatPadsOrCutsAtTheLeft) {
+  TokenizerFiles files = golden_tokenizer("tokens_clip_json");
+  std::string& json = files.texts["tokenizer.json"];
+  const std::string whole = json;
+  std::string& config = files.texts["tokenizer_config.json"];
+  for (const auto& [part, side] :
+       {std::pair{"padding", "padding_side"},
+        std::pair{"truncation", "truncation_side"}}) {
+    json = with(whole, "\"" + std::string(part) + "\":null",
+                "\"" + std::string(part) + R"(":{"direction":"Left"})");
+    const Error error = error_of([&] { (void)make_tokenizer(files); });
+    EXPECT_EQ(error.code(), Errc::unsupported) << error.what();
+    EXPECT_TRUE(contains(error.what(), side)) << error.what();
+    // What tokenizer_config.json says counts.
+    const std::string before = config;
+    config = with(config, "{", "{\"" + std::string(side) + "\": \"right\", ");
+    EXPECT_NO_THROW((void)make_tokenizer(files));
+    config = before;
+  }
 }
 
 TEST(Tokenizer, RefusesBrokenVocabularies) {

@@ -47,7 +47,7 @@ TEST(TokenizerGolden, ReadsTheSettings) {
   EXPECT_EQ(t5->max_length(), 512);
   EXPECT_THAT(t5->encode("", 3).ids, testing::ElementsAre(1, 0, 0));
   const auto umt5 = make_tokenizer(golden_tokenizer("tokens_umt5_json"));
-  EXPECT_EQ(umt5->max_length(), 0);  // 1e30: none
+  EXPECT_EQ(umt5->max_length(), std::nullopt);  // 1e30: none
 }
 
 TEST(BundledTokenizers, HaveTheMarksOfTheRealOnes) {
