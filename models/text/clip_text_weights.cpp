@@ -13,6 +13,9 @@ ClipTextConfig parse_clip_text_config(const Json& json, bool has_projection) {
           "text_config: this is the configuration of a whole CLIPModel, "
           "expected that of its text half",
           "save the text encoder alone (CLIPTextModel.save_pretrained)");
+  require(json.boolean("is_causal", true), Errc::unsupported, json.place(),
+          "is_causal: got false, expected true",
+          "tokens of CLIP see those before them");
   ClipTextConfig config;
   config.vocab_size = json.integer("vocab_size", 49408, 1, 10'000'000);
   config.hidden_size = json.integer("hidden_size", 512, 1, 65536);

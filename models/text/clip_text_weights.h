@@ -56,7 +56,7 @@ struct ClipTextLayer {
 
 struct ClipTextWeights {
   Tensor tokens;     ///< [V, D] on the host, as stored
-  Tensor positions;  ///< [77, D] f32 on the host
+  Tensor positions;  ///< [max_tokens, D] f32 on the host
   std::vector<ClipTextLayer> layers;
   NormWeights final_norm;
   kernels::PackedLinear projection;  ///< D → P, without bias

@@ -10,16 +10,25 @@ namespace troupe::models {
 namespace {
 
 /// "relu", "gated-silu", …; "gated-gelu" means the tanh form, for the sake of
-/// old files.
+/// old files. Newer files say both halves under keys of their own.
 void parse_feed_forward(const Json& json, T5Config& config) {
   constexpr std::string_view kGated = "gated-";
   const std::string name = json.string("feed_forward_proj", "relu");
-  config.gated = name.starts_with(kGated);
-  const std::string activation =
-      config.gated ? name.substr(kGated.size()) : name;
-  config.activation =
-      text_activation(json, "feed_forward_proj",
-                      name == "gated-gelu" ? "gelu_new" : activation);
+  const bool gated = name.starts_with(kGated);
+  const std::string activation = gated ? name.substr(kGated.size()) : name;
+  config.gated = json.boolean("is_gated_act", gated);
+  const char* const key =
+      json.has("dense_act_fn") ? "dense_act_fn" : "feed_forward_proj";
+  config.activation = text_activation(
+      json, key,
+      json.string("dense_act_fn",
+                  name == "gated-gelu" ? "gelu_new" : activation));
+}
+
+/// A number with two names, of which `other` counts where it is there.
+std::int64_t named_twice(const Json& json, const char* name, const char* other,
+                         std::int64_t missing, std::int64_t most) {
+  return json.integer(json.has(other) ? other : name, missing, 1, most);
 }
 
 struct T5LayerSpec {
@@ -113,13 +122,18 @@ std::vector<std::uint64_t> hashed_fields(const T5Config& config) {
 }  // namespace
 
 T5Config parse_t5_config(const Json& json) {
+  require(!json.boolean("is_decoder", false), Errc::unsupported, json.place(),
+          "is_decoder: got true, expected false",
+          "tokens of an encoder see each other");
   T5Config config;
   config.vocab_size = json.integer("vocab_size", 32128, 1, 10'000'000);
-  config.d_model = json.integer("d_model", 512, 1, 65536);
-  config.d_kv = json.integer("d_kv", 64, 1, 1024);
+  config.d_model = named_twice(json, "d_model", "hidden_size", 512, 65536);
+  config.d_kv = named_twice(json, "d_kv", "head_dim", 64, 1024);
   config.d_ff = json.integer("d_ff", 2048, 1, 1 << 20);
-  config.num_layers = json.integer("num_layers", 6, 1, 4096);
-  config.num_heads = json.integer("num_heads", 8, 1, 1024);
+  config.num_layers =
+      named_twice(json, "num_layers", "num_hidden_layers", 6, 4096);
+  config.num_heads =
+      named_twice(json, "num_heads", "num_attention_heads", 8, 1024);
   config.num_buckets =
       json.integer("relative_attention_num_buckets", 32, 4, 65536);
   config.max_distance =

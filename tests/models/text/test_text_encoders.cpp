@@ -289,6 +289,35 @@ TEST(TextEncoderConfig, RefusesWhatNoEncoderHas) {
             Errc::corrupt_file);
 }
 
+// Keys that transformers 5 also takes, some of them as other names of others.
+TEST(TextEncoderConfig, FollowsKeysThatChangeTheResult) {
+  ExecContext ctx;
+  const auto hash = [&](const char* class_name, const std::string& json) {
+    RandomWeights weights(ctx, 7);
+    return described(class_name, json.c_str())->weights_hash(ctx, weights);
+  };
+  const std::string small = R"({"vocab_size": 8, "d_ff": 16, )";
+  const auto t5 = [&](const char* keys) {
+    return hash("T5EncoderModel", small + keys + "}");
+  };
+  const auto expected = t5(R"("d_model": 32, "d_kv": 4, "num_layers": 2,
+    "num_heads": 3, "feed_forward_proj": "gated-relu")");
+  EXPECT_EQ(t5(R"("hidden_size": 32, "head_dim": 4, "num_hidden_layers": 2,
+    "num_attention_heads": 3, "feed_forward_proj": "relu",
+    "is_gated_act": true)"),
+            expected);
+  EXPECT_EQ(t5(R"("d_model": 64, "hidden_size": 32, "d_kv": 4, "num_layers": 2,
+    "num_heads": 3, "feed_forward_proj": "gated-silu", "dense_act_fn": "relu",
+    "is_decoder": false)"),
+            expected);
+  EXPECT_EQ(error_of([&] { (void)t5(R"("is_decoder": true)"); }).code(),
+            Errc::unsupported);
+  const auto clip = [&](const char* keys) {
+    return error_of([&] { (void)described("CLIPTextModel", keys); }).code();
+  };
+  EXPECT_EQ(clip(R"({"is_causal": false})"), Errc::unsupported);
+}
+
 TEST(TextEncoderConfig, RefusesWeightsOfAnotherShape) {
   ExecContext ctx;
   const EncoderFolder folder(std::filesystem::path(TROUPE_GOLDEN_DIR) /
