@@ -116,7 +116,7 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
   Copy& here = copy_on(ctx);
   const auto add = [&](bool is_cond) {
     const auto& all = options_.conditions;
-    const models::Condition& condition =
+    const StoredCondition& condition =
         is_cond ? all[sample_index % all.size()] : *options_.unconditional;
     const bool announces =
         is_cond ? here.preparation.cond : here.preparation.uncond;

@@ -21,9 +21,9 @@ struct EvaluatorOptions {
   /// Segment s of the network is blocks [cuts[s], cuts[s + 1]).
   std::vector<int> cuts;
   /// Sample i has conditions[i modulo their number].
-  std::vector<models::Condition> conditions;
+  std::vector<StoredCondition> conditions;
   /// Of guidance's other branch; unset: there is one branch.
-  std::optional<models::Condition> unconditional;
+  std::optional<StoredCondition> unconditional;
   /// How many of the conditions the job's samples have.
   std::size_t num_conditions = 1;
   /// Height and width of the pictures, where what is decoded is scaled and cut

@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/condition_store.h"
 #include "kernels/core/device.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/isa_level.h"
@@ -54,10 +57,43 @@ struct EncodingRecord {
 /// The most texts of a record: a message has no more entries.
 inline constexpr std::size_t kMostEncodingTexts = 60000;
 
-/// What encoders made of a record's texts.
-struct EncodedTexts {
-  std::vector<models::EncodedText> texts;   ///< in the record's order
+/// What encoders made of a record's texts. Thread: one.
+class EncodedTexts {
+ public:
+  EncodedTexts() = default;
+  /// None yet.
+  explicit EncodedTexts(const EncodingRecord& record)
+      : weights_xxh3(record.encoders.size()), places_(record.texts.size()) {}
+
+  /// In place of what was put there before.
+  void put(std::size_t text, const models::EncodedText& made) {
+    places_.at(text) = store_->keep({made.hidden, made.pooled});
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
+  [[nodiscard]] bool has(std::size_t text) const {
+    return places_.at(text).has_value();
+  }
+  [[nodiscard]] models::EncodedText get(std::size_t text) const {
+    return from(*store_, place(text));
+  }
+  /// Where one lies, for whoever reads it later.
+  [[nodiscard]] std::size_t place(std::size_t text) const {
+    return places_.at(text).value();
+  }
+  [[nodiscard]] const std::shared_ptr<TensorStore>& store() const noexcept {
+    return store_;
+  }
+  [[nodiscard]] static models::EncodedText from(const TensorStore& store,
+                                                std::size_t place) {
+    std::vector<Tensor> tensors = store.get(place);
+    return {std::move(tensors[0]), std::move(tensors[1])};
+  }
+
   std::vector<std::uint64_t> weights_xxh3;  ///< of each encoder; 0: not known
+
+ private:
+  std::vector<std::optional<std::size_t>> places_;  ///< in the store
+  std::shared_ptr<TensorStore> store_ = std::make_shared<TensorStore>();
 };
 
 /// Texts that another process encoded: all that are not kept, and the kept ones

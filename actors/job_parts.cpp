@@ -43,10 +43,11 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
   options.cuts = job.cuts;
   options.picture_size = job.picture_size;
   for (const std::uint64_t hash : job.conditions) {
-    options.conditions.push_back(values.conditions.at(hash));
+    options.conditions.push_back(hash == 0 ? StoredCondition()
+                                           : values.conditions.at(hash));
   }
   if (job.unconditional) {
-    options.unconditional = values.conditions.at(*job.unconditional);
+    options.unconditional = values.conditions.at(*job.unconditional).get();
   }
   options.num_conditions = job.num_conditions();
   options.timesteps = job.schedule.timesteps;

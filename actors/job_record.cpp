@@ -295,12 +295,13 @@ void check(const JobRecord& job, const JobValues& values,
   if (job.unconditional) {
     wanted.push_back(*job.unconditional);
   }
+  std::erase(wanted, 0U);
   for (const std::uint64_t hash : wanted) {
     const auto found = values.conditions.find(hash);
     expect(found != values.conditions.end() && found->second.hash() == hash,
            "conditions", "there is no value with the hash " + to_hex(hash));
     as_field("conditions",
-             [&] { model.denoiser->check_condition(found->second); });
+             [&] { model.denoiser->check_condition(found->second.get()); });
   }
   const Tensor& given = values.init_latents;
   if (job.init_latents.empty()) {

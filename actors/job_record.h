@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/condition_store.h"
 #include "config/config.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/isa_level.h"
@@ -60,6 +61,7 @@ struct JobRecord {
   std::uint64_t begin = 0;                 ///< samples [begin, end),
   std::uint64_t end = 1;                   ///< by global index
   /// Sample i has conditions[i modulo their number]: models::Condition::hash.
+  /// 0: no sample that is drawn has it.
   std::vector<std::uint64_t> conditions;
   /// Of guidance's other branch; unset: the job has one branch.
   std::optional<std::uint64_t> unconditional;
@@ -87,7 +89,7 @@ struct JobRecord {
 
 /// What a record names by hash: once per process.
 struct JobValues {
-  std::map<std::uint64_t, models::Condition> conditions;
+  std::map<std::uint64_t, StoredCondition> conditions;
   Tensor init_latents;  ///< [n, C, …] f32 on the host, or empty
 };
 

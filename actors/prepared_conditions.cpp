@@ -10,7 +10,7 @@ constexpr std::size_t kEntryBytes = 512;
 }  // namespace
 
 models::PreparedPtr PreparedConditions::get(ExecContext& ctx,
-                                            const models::Condition& condition,
+                                            const StoredCondition& condition,
                                             std::span<const double> timesteps) {
   std::shared_ptr<Entry> entry;
   {
@@ -26,7 +26,7 @@ models::PreparedPtr PreparedConditions::get(ExecContext& ctx,
   }
   const std::lock_guard lock(entry->preparing);
   if (!entry->prepared) {
-    entry->prepared = denoiser_.prepare(ctx, condition, timesteps);
+    entry->prepared = denoiser_.prepare(ctx, condition.get(), timesteps);
     count(*entry);
   }
   return entry->prepared;

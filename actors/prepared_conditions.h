@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 
+#include "actors/condition_store.h"
 #include "models/denoiser.h"
 
 namespace troupe::actors {
@@ -22,10 +23,10 @@ class PreparedConditions {
   PreparedConditions(const models::Denoiser& denoiser, std::size_t most_bytes)
       : denoiser_(denoiser), most_bytes_(most_bytes) {}
 
-  /// timesteps: see Denoiser::prepare. Errors: those of Denoiser::prepare; the
-  /// next call tries again.
+  /// timesteps: see Denoiser::prepare. Errors: those of Denoiser::prepare and
+  /// of StoredCondition::get; the next call tries again.
   [[nodiscard]] models::PreparedPtr get(ExecContext& ctx,
-                                        const models::Condition& condition,
+                                        const StoredCondition& condition,
                                         std::span<const double> timesteps);
 
  private:

@@ -68,7 +68,10 @@ ordered_json encoder_json(const EncoderPlan& encoder) {
   return {{"device", encoder.device},
           {"dtype", encoder.dtype},
           {"memory_bytes", encoder.memory_bytes},
-          {"available_memory_bytes", encoder.available_memory_bytes}};
+          {"available_memory_bytes", encoder.available_memory_bytes},
+          {"prompts", encoder.prompts},
+          {"prompt_bytes", encoder.prompt_bytes},
+          {"file_bytes", encoder.file_bytes}};
 }
 
 ordered_json plan_json(const PlanSummary& plan) {

@@ -50,6 +50,10 @@ struct EncoderPlan {
   std::string dtype;
   std::uint64_t memory_bytes = 0;
   std::uint64_t available_memory_bytes = 0;
+  std::uint64_t prompts = 0;       ///< that are encoded
+  std::uint64_t prompt_bytes = 0;  ///< of what is made of them
+  std::uint64_t file_bytes = 0;    ///< of these, in a file
+  std::string folder;              ///< of that file
 };
 
 /// What --dry-run foresees.

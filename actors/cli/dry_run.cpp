@@ -85,9 +85,15 @@ std::optional<EncoderPlan> encoder_plan(const JobRequest& request,
   }
   const auto& [by, needed] = request.encoder;
   const bool is_gpu = by.is_gpu();
-  return EncoderPlan{by.label(), std::string(to_string(by.compute)),
-                     is_gpu ? needed.gpu : needed.host,
-                     is_gpu ? by.available_bytes : memory.available_bytes};
+  return EncoderPlan{
+      by.label(),
+      std::string(to_string(by.compute)),
+      is_gpu ? needed.gpu : needed.host,
+      is_gpu ? by.available_bytes : memory.available_bytes,
+      request.prompts.num_wanted(),
+      request.prompt_bytes,
+      request.prompt_bytes - TensorStore::kept_in_memory(request.prompt_bytes),
+      TensorStore::folder().string()};
 }
 
 void print_plan(const JobRequest& request, const RunOutputs& outputs,
@@ -111,12 +117,19 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());
   if (plan.encoder) {
-    fmt::print("prompts    encoded on {} in {}: {} needed, {} free: {}\n",
-               plan.encoder->device, plan.encoder->dtype,
-               human_bytes(plan.encoder->memory_bytes),
-               human_bytes(plan.encoder->available_memory_bytes),
-               verdict(plan.encoder->memory_bytes,
-                       plan.encoder->available_memory_bytes));
+    const EncoderPlan& encoder = *plan.encoder;
+    fmt::print("prompts    {}, encoded on {} in {}: {} needed, {} free: {}\n",
+               encoder.prompts, encoder.device, encoder.dtype,
+               human_bytes(encoder.memory_bytes),
+               human_bytes(encoder.available_memory_bytes),
+               verdict(encoder.memory_bytes, encoder.available_memory_bytes));
+    fmt::print(
+        "           {} of encoded prompts are kept{}\n",
+        human_bytes(encoder.prompt_bytes),
+        encoder.file_bytes == 0
+            ? ""
+            : fmt::format(", {} of it in a file in {}",
+                          human_bytes(encoder.file_bytes), encoder.folder));
   }
   for (const DevicePlan& gpu : plan.gpus) {
     fmt::print("device     {}: {} at once, {} needed, {} free: {}\n", gpu.name,

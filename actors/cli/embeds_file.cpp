@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "actors/cli/tensor_file.h"
@@ -98,7 +100,7 @@ std::vector<models::Condition> conditions_in(
     if (pooled) {
       condition.add(kPooled, pooled->item(i));
     }
-    model.add_sides(condition);
+    model.side_adder()(condition);
     try {
       model.denoiser().check_condition(condition);
     } catch (const Error& error) {
@@ -147,7 +149,8 @@ void check_lengths(const JobConditions& conditions, bool has_masks,
     return condition.find(kEmbeds)->tensor.shape();
   };
   const Shape negative = shape_of(*conditions.unconditional);
-  for (const models::Condition& one : conditions.each) {
+  for (const StoredCondition& stored : conditions.each) {
+    const models::Condition one = stored.get();
     require(has_masks || shape_of(one) == negative, Errc::shape_mismatch, path,
             fmt::format("prompt_embeds and negative_prompt_embeds: got {} and "
                         "{}, expected the same shape",
@@ -181,47 +184,50 @@ models::Condition the_negative(const std::vector<models::Condition>& rows,
   return rows.front();
 }
 
-/// Adds the tensors of one branch, each prompt padded to the longest.
-void add_branch(const std::vector<models::Condition>& conditions,
+/// Adds the tensors of one branch, each prompt padded to the longest. One
+/// condition at a time is in memory beside them.
+void add_branch(std::span<const StoredCondition> conditions,
                 const std::string& prefix, bool has_masks,
                 std::vector<NamedTensor>& tensors) {
   std::int64_t longest = 1;
   std::int64_t width = 0;
-  for (const models::Condition& condition : conditions) {
+  Shape pooled_shape{0};
+  for (const StoredCondition& stored : conditions) {
+    const models::Condition condition = stored.get();
     const models::ConditionTensor& embeds = *condition.find(kEmbeds);
     longest = std::max(longest, embeds.length);
     width = embeds.tensor.dim(1);
+    if (const models::ConditionTensor* pooled = condition.find(kPooled)) {
+      pooled_shape = pooled->tensor.shape();
+    }
   }
   const auto count = static_cast<std::int64_t>(conditions.size());
-  Tensor all({count, longest, width}, DType::f32);
-  Tensor masks({count, longest}, DType::i64);
-  std::ranges::fill(all.span<float>(), 0.0F);
+  Tensor all = Tensor::zeros({count, longest, width}, DType::f32);
+  Tensor masks = Tensor::zeros({count, longest}, DType::i64);
+  Tensor pooled;
+  if (pooled_shape.num_elements() > 0) {
+    pooled = Tensor(with_rows(count, pooled_shape), DType::f32);
+  }
   for (std::int64_t i = 0; i < count; ++i) {
-    const models::ConditionTensor& embeds =
-        *conditions[static_cast<std::size_t>(i)].find(kEmbeds);
+    const models::Condition condition =
+        conditions[static_cast<std::size_t>(i)].get();
+    const models::ConditionTensor& embeds = *condition.find(kEmbeds);
     std::memcpy(
         all.item(i).bytes().data(), embeds.tensor.bytes().data(),
         static_cast<std::size_t>(embeds.length * width) * sizeof(float));
-    for (std::int64_t t = 0; t < longest; ++t) {
-      masks.item(i).data<std::int64_t>()[t] = t < embeds.length ? 1 : 0;
+    std::fill_n(masks.item(i).data<std::int64_t>(), embeds.length, 1);
+    if (const models::ConditionTensor* one = condition.find(kPooled)) {
+      std::memcpy(pooled.item(i).bytes().data(), one->tensor.bytes().data(),
+                  one->tensor.num_bytes());
     }
   }
   tensors.push_back({prefix + std::string(kEmbeds), std::move(all)});
   if (has_masks) {
     tensors.push_back({prefix + std::string(kMask), std::move(masks)});
   }
-  const models::ConditionTensor* first = conditions.front().find(kPooled);
-  if (first == nullptr) {
-    return;
+  if (!pooled.empty()) {
+    tensors.push_back({prefix + std::string(kPooledEmbeds), std::move(pooled)});
   }
-  Tensor pooled(with_rows(count, first->tensor.shape()), DType::f32);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Tensor& one =
-        conditions[static_cast<std::size_t>(i)].find(kPooled)->tensor;
-    std::memcpy(pooled.item(i).bytes().data(), one.bytes().data(),
-                one.num_bytes());
-  }
-  tensors.push_back({prefix + std::string(kPooledEmbeds), std::move(pooled)});
 }
 
 }  // namespace
@@ -229,7 +235,8 @@ void add_branch(const std::vector<models::Condition>& conditions,
 JobConditions read_embeds(const std::string& path, const ModelSource& model,
                           bool is_guided) {
   const std::vector<NamedTensor> tensors = read_tensors(path);
-  JobConditions conditions{conditions_in(tensors, "", model, path), {}};
+  const auto read = conditions_in(tensors, "", model, path);
+  JobConditions conditions{{read.begin(), read.end()}, {}};
   require(!conditions.each.empty(), Errc::invalid_argument, path,
           "no tensor prompt_embeds is in it",
           "troupe encode writes such files; diffusers' encode_prompt returns "
@@ -254,7 +261,8 @@ std::vector<NamedTensor> embeds_of(const JobConditions& conditions,
   std::vector<NamedTensor> tensors;
   add_branch(conditions.each, "", has_masks, tensors);
   if (conditions.unconditional) {
-    add_branch({*conditions.unconditional}, "negative_", has_masks, tensors);
+    add_branch(std::array{StoredCondition(*conditions.unconditional)},
+               "negative_", has_masks, tensors);
   }
   return tensors;
 }

@@ -45,7 +45,7 @@ void check_out(const config::Config& config) {
 
 /// Errors: Errc::out_of_memory where not even the CPU has room; those of
 /// choose_devices and choose_encoder_device.
-JobDevice device_for(const config::Config& config, const PromptSource& source,
+JobDevice device_for(const config::Config& config, const JobPrompts& prompts,
                      std::vector<std::string>& notes) {
   const std::optional<DType> asked = asked_dtype(config);
   require(asked != DType::f16, Errc::unsupported, config.place_of("dtype"),
@@ -60,8 +60,11 @@ JobDevice device_for(const config::Config& config, const PromptSource& source,
     }
   }
   EncoderDevice chosen = choose_encoder_device(
-      devices, gpus, [&](const JobDevice& by) { return source.memory(by); },
-      notes);
+      devices, gpus,
+      [&](const JobDevice& by) { return prompts.source->memory(by); }, notes);
+  // All of them are joined for the file.
+  const std::uint64_t bytes = prompts.num_bytes();
+  chosen.memory.add_prompts(TensorStore::bytes_in_memory(bytes) + bytes);
   check_encoder_memory(chosen.memory, chosen.device.compute == DType::f32
                                           ? "use --dtype bf16"
                                           : "free some memory");
@@ -96,10 +99,11 @@ int run_encode(Invocation& invocation) {
   std::vector<std::string> notes;
   const JobPrompts prompts = read_prompts(config, source, /*is_guided=*/true,
                                           notes, PromptUse::a_file);
-  const JobDevice by = device_for(config, *prompts.source, notes);
+  const JobDevice by = device_for(config, prompts, notes);
   print_notes(notes);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
-  const JobConditions conditions = encode(prompts, by, stop);
+  const JobConditions conditions =
+      encode(prompts, by, stop, [](models::Condition&) {});
   const bool has_masks = std::ranges::any_of(
       prompts.source->pipeline().encoders, &models::PromptEncoder::is_masked);
   write_tensors(config.out, embeds_of(conditions, has_masks),

@@ -49,9 +49,10 @@ void check_encoder_memory(const EncodingMemory& needed, std::string_view hint) {
   require(needed.host <= memory.available_bytes, Errc::out_of_memory, "memory",
           "the text encoder does not fit: got " +
               human_bytes(memory.available_bytes) + " free, expected " +
-              human_bytes(needed.host) + " (" + to_string(memory.binding()) +
-              ")",
-          hint);
+              needed_text(needed.host, needed.prompts) + " (" +
+              to_string(memory.binding()) + ")",
+          needed.host - needed.prompts <= memory.available_bytes ? kFewerPrompts
+                                                                 : hint);
 }
 
 }  // namespace troupe::actors

@@ -42,7 +42,13 @@ struct EncoderDevices {
     const std::function<EncodingMemory(const JobDevice& by)>& memory,
     std::vector<std::string>& notes);
 
-/// Errors: Errc::out_of_memory with `hint` where the host has less.
+/// What helps where encoded prompts alone are too many.
+inline constexpr std::string_view kFewerPrompts =
+    "give fewer prompts at a time, or draw a part of the images with --samples "
+    "A:B";
+
+/// Errors: Errc::out_of_memory with `hint` where the host has less; with
+/// kFewerPrompts if the encoder would fit without them.
 void check_encoder_memory(const EncodingMemory& needed, std::string_view hint);
 
 }  // namespace troupe::actors

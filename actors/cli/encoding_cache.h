@@ -31,6 +31,7 @@ class EncodingCache {
   /// An empty folder: nothing is found, nothing is kept.
   explicit EncodingCache(const std::filesystem::path& folder);
 
+  [[nodiscard]] bool is_used() const noexcept { return !folder_.empty(); }
   /// Nothing if there is no whole entry of this key.
   [[nodiscard]] std::optional<Entry> find(std::uint64_t key) const;
   /// A file that cannot be written is a line in the log, and none is written

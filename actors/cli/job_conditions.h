@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/condition_store.h"
 #include "kernels/core/device.h"
 #include "kernels/core/dtype.h"
 #include "models/condition.h"
@@ -18,9 +19,10 @@ struct EncodedBy {
   DType dtype = DType::f32;
 };
 
-/// The conditions of a job's branches. Sample i has each[i modulo each.size()].
+/// The conditions of a job's branches. Sample i has each[i modulo each.size()],
+/// which is none for a prompt that no drawn image shows.
 struct JobConditions {
-  std::vector<models::Condition> each;
+  std::vector<StoredCondition> each;
   /// Of guidance's other branch; unset: there is one branch.
   std::optional<models::Condition> unconditional;
   EncodedBy encoded_by = {};

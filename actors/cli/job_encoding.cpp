@@ -27,7 +27,7 @@ void encode_here(const EncodingRecord& record, PromptEncoders encoders,
       [&](std::size_t text, const models::EncodedText& made,
           std::uint64_t weights) {
         cache.keep(text, made, weights);
-        encoded.texts[text] = made;
+        encoded.put(text, made);
       },
       [&](std::size_t encoder, std::uint64_t weights) {
         if (const std::size_t more =
@@ -52,13 +52,18 @@ EncodedBy take_from(EncodedElsewhere its, const EncodingRecord& record,
   }
   for (std::size_t i = 0; i < record.texts.size(); ++i) {
     const EncodingText& text = record.texts[i];
-    if (!text.is_kept) {
-      const auto e = static_cast<std::size_t>(text.encoder);
-      note_hash(encoded.weights_xxh3[e], its.encoded.weights_xxh3[e]);
-      encoded.texts[i] = std::move(its.encoded.texts[i]);
-      cache.keep(i, encoded.texts[i], encoded.weights_xxh3[e]);
+    if (text.is_kept) {
+      its.encoded.put(i, encoded.get(i));
+      continue;
+    }
+    const auto e = static_cast<std::size_t>(text.encoder);
+    note_hash(encoded.weights_xxh3[e], its.encoded.weights_xxh3[e]);
+    if (cache.is_used()) {
+      cache.keep(i, its.encoded.get(i), encoded.weights_xxh3[e]);
     }
   }
+  its.encoded.weights_xxh3 = std::move(encoded.weights_xxh3);
+  encoded = std::move(its.encoded);
   return {encoder_class_of(by, encoded.weights_xxh3), by.device.kind,
           by.compute};
 }
@@ -69,14 +74,16 @@ double seconds_from(std::chrono::steady_clock::time_point start) {
 }
 
 JobConditions encode_by(const JobPrompts& prompts, const JobDevice& by,
-                        StopFlag& stop, std::optional<DeviceKind> only,
+                        StopFlag& stop, const ConditionFinisher& finish,
+                        std::optional<DeviceKind> only,
                         const Elsewhere& elsewhere) {
   const auto start = std::chrono::steady_clock::now();
   const PromptSource& source = *prompts.source;
-  PromptSource::Work work = source.work_of(
-      by, prompts.tokens,
-      {.layers = prompts.clip_skip, .prompts = prompts.texts.size()});
+  PromptSource::Work work =
+      source.work_of(by, prompts.tokens, prompts.clip_skips());
   work.record.device = only;
+  TensorStore::check_room(source.num_bytes(work),
+                          "encode fewer prompts at a time");
   TextCache cache(work.record, source.encoders(), prompts.cache);
   EncodedTexts encoded = cache.find();
   const auto num_kept =
@@ -101,12 +108,17 @@ JobConditions encode_by(const JobPrompts& prompts, const JobDevice& by,
     result.encoded_by = {encoder_class_of(by, encoded.weights_xxh3),
                          by.device.kind, by.compute};
   }
-  result.each = source.conditions(work, encoded.texts);
+  result.each = source.conditions(work, encoded, finish);
   if (result.each.size() > prompts.texts.size()) {
-    result.unconditional = std::move(result.each.back());
+    result.unconditional = result.each.back().get();
     result.each.pop_back();
   } else if (prompts.is_guided) {
-    result.unconditional = source.no_negative(result.each.front());
+    const auto first = std::ranges::find_if(
+        result.each, [](const auto& one) { return one.hash() != 0; });
+    result.unconditional = source.no_negative(first->get());
+    if (result.unconditional) {
+      finish(*result.unconditional);
+    }
   }
   return result;
 }
@@ -122,11 +134,13 @@ bool is_for_cpu(const Error& error, const JobDevice& by,
 
 /// On `by`, or on the CPU if that is a GPU that fails.
 JobConditions encode_in_any_case(const JobPrompts& prompts, const JobDevice& by,
-                                 StopFlag& stop, std::optional<DeviceKind> only,
+                                 StopFlag& stop,
+                                 const ConditionFinisher& finish,
+                                 std::optional<DeviceKind> only,
                                  const Elsewhere& elsewhere) {
   const JobDevice cpu{.compute = encoder_dtype_on_cpu(by.compute)};
   try {
-    return encode_by(prompts, by, stop, only, elsewhere);
+    return encode_by(prompts, by, stop, finish, only, elsewhere);
   } catch (const Error& error) {
     if (!is_for_cpu(error, by, *prompts.source, cpu)) {
       throw;
@@ -135,19 +149,20 @@ JobConditions encode_in_any_case(const JobPrompts& prompts, const JobDevice& by,
                 fmt::format("the CPU encodes the prompts, since {} cannot: {}",
                             to_string(by.device), error.what()));
   }
-  return encode_by(prompts, cpu, stop, only, elsewhere);
+  return encode_by(prompts, cpu, stop, finish, only, elsewhere);
 }
 
 }  // namespace
 
 JobConditions encode(const JobPrompts& prompts, const JobDevice& by,
-                     StopFlag& stop, std::optional<DeviceKind> only,
+                     StopFlag& stop, const ConditionFinisher& finish,
+                     std::optional<DeviceKind> only,
                      const Elsewhere& elsewhere) {
   if (!prompts.given.empty()) {
     return {prompts.given, prompts.given_negative};
   }
   try {
-    return encode_in_any_case(prompts, by, stop, only, elsewhere);
+    return encode_in_any_case(prompts, by, stop, finish, only, elsewhere);
   } catch (const Error&) {
     stop.check("prompt", "stopped before it was encoded");
     throw;

@@ -272,6 +272,8 @@ void choose_encoder(const config::Config& config, const Gpus& gpus,
         return request.prompts.source->memory(by);
       },
       notes);
+  request.encoder.memory.add_prompts(
+      TensorStore::bytes_in_memory(request.prompt_bytes));
   const std::uint64_t needed = request.encoder.memory.host;
   const MemoryInfo memory = memory_info();
   const bool gives_way = config.encode_on == EncodeOn::automatic &&
@@ -420,17 +422,24 @@ void check_memory(const JobRequest& request) {
     const JobDevice& last = request.devices.back();
     const bool could_halve =
         last.compute == DType::f32 && kernels::supports(DType::bf16);
+    const std::uint64_t prompts =
+        TensorStore::bytes_in_memory(request.prompt_bytes);
+    const bool fits_without =
+        request.required_bytes - prompts <= memory.available_bytes;
     throw Error(
         Errc::out_of_memory, "memory",
         "the job does not fit: got " + human_bytes(memory.available_bytes) +
-            " free, expected " + human_bytes(request.required_bytes) + " (" +
-            to_string(memory.binding()) + ")",
-        memory_hint(request.source, last.compute, host_decodes(request),
-                    {memory.available_bytes, request.required_bytes},
-                    could_halve
-                        ? "use --dtype bf16 or fewer --workers"
-                        : "use fewer --workers, a smaller --window or --size, "
-                          "or a smaller model"));
+            " free, expected " + needed_text(request.required_bytes, prompts) +
+            " (" + to_string(memory.binding()) + ")",
+        fits_without
+            ? std::string(kFewerPrompts)
+            : memory_hint(
+                  request.source, last.compute, host_decodes(request),
+                  {memory.available_bytes, request.required_bytes},
+                  could_halve
+                      ? "use --dtype bf16 or fewer --workers"
+                      : "use fewer --workers, a smaller --window or --size, "
+                        "or a smaller model"));
   }
 }
 

@@ -62,15 +62,8 @@ JobConditions conditions_of(const JobRequest& request, StopFlag& stop,
   if (request.prompts.empty()) {
     return class_conditions(request);
   }
-  JobConditions conditions = encode(request.prompts, request.encoder.device,
-                                    stop, request.encoder_kind, elsewhere);
-  for (models::Condition& condition : conditions.each) {
-    request.source.add_sides(condition);
-  }
-  if (conditions.unconditional) {
-    request.source.add_sides(*conditions.unconditional);
-  }
-  return conditions;
+  return encode(request.prompts, request.encoder.device, stop,
+                request.source.side_adder(), request.encoder_kind, elsewhere);
 }
 
 JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
@@ -90,7 +83,7 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
   job.picture_size = request.source.picture_size();
   job.begin = request.samples.begin;
   job.end = request.samples.end;
-  for (const models::Condition& condition : conditions.each) {
+  for (const StoredCondition& condition : conditions.each) {
     job.conditions.push_back(condition.hash());
   }
   if (conditions.unconditional) {
@@ -108,8 +101,10 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
 JobValues values_of(const JobRequest& request,
                     const JobConditions& conditions) {
   JobValues values;
-  for (const models::Condition& condition : conditions.each) {
-    values.conditions.emplace(condition.hash(), condition);
+  for (const StoredCondition& condition : conditions.each) {
+    if (condition.hash() != 0) {
+      values.conditions.emplace(condition.hash(), condition);
+    }
   }
   if (conditions.unconditional) {
     values.conditions.emplace(conditions.unconditional->hash(),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -264,7 +265,7 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   if (prompts.texts.empty() && source.is_random()) {
     prompts.given = {source.denoiser().any_condition()};
     if (is_guided) {
-      prompts.given_negative = prompts.given.front();
+      prompts.given_negative = prompts.given.front().get();
     }
     add_note(notes, "no --prompt given: random numbers stand in its place");
     return prompts;
@@ -295,6 +296,38 @@ std::optional<std::string> JobPrompts::negative_text() const {
     return std::nullopt;
   }
   return negative || source->has_no_negative() ? negative : std::string();
+}
+
+std::size_t JobPrompts::num_wanted() const {
+  const auto end = tokens.begin() + static_cast<std::ptrdiff_t>(
+                                        std::min(tokens.size(), texts.size()));
+  return static_cast<std::size_t>(std::count_if(
+      tokens.begin(), end, [](const auto& one) { return !one.empty(); }));
+}
+
+std::uint64_t JobPrompts::num_bytes() const {
+  return source == nullptr
+             ? 0
+             : source->num_bytes(source->texts_of(tokens, clip_skips()));
+}
+
+void JobPrompts::keep_wanted(const config::SampleRange& samples,
+                             std::span<const std::uint64_t> skipped) {
+  if (source == nullptr) {
+    return;
+  }
+  const std::set<std::uint64_t> left_out(skipped.begin(), skipped.end());
+  std::vector<bool> is_wanted(texts.size());
+  for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
+    if (!left_out.contains(i)) {
+      is_wanted[i % texts.size()] = true;
+    }
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!is_wanted[i]) {
+      tokens[i] = {};
+    }
+  }
 }
 
 }  // namespace troupe::actors

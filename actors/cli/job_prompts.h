@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,14 @@ struct JobPrompts {
   /// What encodes them; null where nothing is to be encoded.
   std::shared_ptr<const PromptSource> source;
   /// Of `texts` and then, where the job is guided, of the negative prompt,
-  /// unless there is none and that is no text.
+  /// unless there is none and that is no text. None for a prompt that is not
+  /// to be encoded.
   std::vector<std::vector<models::Tokens>> tokens;
   bool is_guided = false;
   std::string
       cache;  ///< folder of texts that were encoded before; may be empty
   /// In place of texts: the conditions in a file.
-  std::vector<models::Condition> given;
+  std::vector<StoredCondition> given;
   std::optional<models::Condition> given_negative;
 
   [[nodiscard]] std::size_t size() const noexcept {
@@ -45,6 +47,18 @@ struct JobPrompts {
   /// The negative prompt in words: also the empty text, if that is the
   /// pipeline's default. Unset: no guidance, or no text.
   [[nodiscard]] std::optional<std::string> negative_text() const;
+  /// Layers that each of `tokens` leaves out.
+  [[nodiscard]] PromptSource::ClipSkip clip_skips() const noexcept {
+    return {.layers = clip_skip, .prompts = texts.size()};
+  }
+  /// How many of `texts` are to be encoded.
+  [[nodiscard]] std::size_t num_wanted() const;
+  /// Bytes of what is to be made of the texts; 0 where nothing is encoded.
+  [[nodiscard]] std::uint64_t num_bytes() const;
+  /// Leaves out the texts that no image of `samples` shows, but for those with
+  /// the indices `skipped`.
+  void keep_wanted(const config::SampleRange& samples,
+                   std::span<const std::uint64_t> skipped = {});
 };
 
 /// What prompts are read for: hints of errors differ.

@@ -332,6 +332,23 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   return recipe;
 }
 
+void leave_out_prompts(std::span<const std::uint64_t> skipped,
+                       JobRequest& request) {
+  request.prompts.keep_wanted(request.samples, skipped);
+  const std::uint64_t before =
+      TensorStore::bytes_in_memory(request.prompt_bytes);
+  request.prompt_bytes = request.prompts.num_bytes();
+  const std::uint64_t now = TensorStore::bytes_in_memory(request.prompt_bytes);
+  EncodingMemory& encoder = request.encoder.memory;
+  for (std::uint64_t* const bytes :
+       {&request.required_bytes, &encoder.host, &encoder.prompts}) {
+    if (*bytes > 0) {  // it is laid out, and the prompts are encoded here
+      *bytes += now;
+      *bytes -= before;
+    }
+  }
+}
+
 JobRequest make_request(const config::Config& said,
                         const config::Recipe* recipe, const Gpus& gpus,
                         models::DenoiserTable table) {
@@ -360,6 +377,7 @@ JobRequest make_request(const config::Config& said,
   if (request.samples.size() == 0) {
     return request;
   }
+  leave_out_prompts({}, request);
   request.classes = classes_of(config, request.source, request.notes);
   request.only_directs = only_directs(config);
   if (recipe != nullptr && recipe->encoder_class) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct JobRequest {
   std::vector<int> cuts;
   bool is_emulated = false;  ///< workers are modelled: one computes at a time
   std::uint64_t required_bytes = 0;  ///< of the host's memory
+  /// Bytes of encoded prompts, wherever a TensorStore has them.
+  std::uint64_t prompt_bytes = 0;
   /// What would encode prompts here, and what memory it takes, before the rest
   /// is needed.
   EncoderDevice encoder;
@@ -98,6 +101,10 @@ struct JobRequest {
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
                                          const ClassRecord& by) const;
 };
+
+/// Leaves out the prompts that only images with the indices `skipped` show.
+void leave_out_prompts(std::span<const std::uint64_t> skipped,
+                       JobRequest& request);
 
 /// `recipe`, if given, is what --from found: its schedule is the base that the
 /// sampler options change. If --share has none of the images, `samples` is

@@ -79,7 +79,7 @@ void JobRunner::encode_prompts(StopFlag& stop, const Elsewhere& elsewhere) {
     log_message(LogLevel::info,
                 fmt::format("prompts: {} encoded in {:.2f} s in {} on {}, "
                             "execution class {}{}",
-                            counted(conditions_.each.size(), "prompt"),
+                            counted(request_.prompts.num_wanted(), "prompt"),
                             encode_seconds(), to_string(by.dtype),
                             config::name_of(by.device), by.execution_class,
                             request_.encodes_elsewhere

@@ -152,7 +152,8 @@ std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {
 }
 
 std::uint64_t host_bytes(const JobRequest& request) {
-  std::uint64_t bytes = sample_value_bytes(request, DeviceKind::cpu);
+  std::uint64_t bytes = sample_value_bytes(request, DeviceKind::cpu) +
+                        TensorStore::bytes_in_memory(request.prompt_bytes);
   const JobDevice& last = request.devices.back();
   if (request.only_directs) {
     return bytes;  // others have the network

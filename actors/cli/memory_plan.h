@@ -52,8 +52,8 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 [[nodiscard]] std::uint64_t sample_value_bytes(const JobRequest& request,
                                                DeviceKind memory);
 
-/// Of the host's memory: workers of the CPU, the values of one sample, and
-/// blocks that visit a GPU.
+/// Of the host's memory: workers of the CPU, the values of one sample, encoded
+/// prompts, and blocks that visit a GPU.
 [[nodiscard]] std::uint64_t host_bytes(const JobRequest& request);
 
 /// Of a GPU's memory, with the values of one sample, and `gpu.rows` images at

@@ -183,10 +183,12 @@ void ModelSource::take_tiles(const std::string& place) {
   }
 }
 
-void ModelSource::add_sides(models::Condition& condition) const {
-  const Shape picture = decoded_shape();
-  model_.denoiser->add_sides(picture[picture.rank() - 2],
-                             picture[picture.rank() - 1], condition);
+std::function<void(models::Condition&)> ModelSource::side_adder() const {
+  return [denoiser = model_.denoiser,
+          picture = decoded_shape()](models::Condition& condition) {
+    denoiser->add_sides(picture[picture.rank() - 2],
+                        picture[picture.rank() - 1], condition);
+  };
 }
 
 void ModelSource::open_checkpoint(const config::Config& config) {

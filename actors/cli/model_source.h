@@ -96,8 +96,9 @@ class ModelSource {
   void cut_to(std::vector<std::int64_t> picture_size);
   /// The sizes that the pipeline samples at; none: any.
   [[nodiscard]] std::span<const models::ResolutionBin> bins() const;
-  /// Adds what the network is told of the picture's sides.
-  void add_sides(models::Condition& condition) const;
+  /// Adds to a condition what the network is told of the picture's sides. It
+  /// needs nothing of this object.
+  [[nodiscard]] std::function<void(models::Condition&)> side_adder() const;
   /// The pipeline that model_index.json names: how prompts are encoded, and its
   /// default settings. Null for a folder without a known pipeline.
   [[nodiscard]] const models::PromptPipeline* pipeline() const noexcept {

@@ -237,16 +237,10 @@ std::int64_t PromptSource::most_clip_skip() const {
   return most;
 }
 
-PromptSource::Work PromptSource::work_of(
-    const JobDevice& by,
+PromptSource::Work PromptSource::texts_of(
     const std::vector<std::vector<models::Tokens>>& prompts,
     ClipSkip clip_skip) const {
-  Work work{.record = {.model = model_,
-                       .random_weights = is_random_,
-                       .dtype = by.compute,
-                       .isa = isa_in_force(),
-                       .execution_class = encoder_class_of(by)},
-            .prompts = {}};
+  Work work;
   work.prompts.resize(prompts.size());
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
     const models::PromptEncoder& of = pipeline_->encoders[e];
@@ -254,6 +248,9 @@ PromptSource::Work PromptSource::work_of(
     // By what is left out, and ids: equal texts share the tensors.
     std::map<std::pair<int, std::vector<std::int32_t>>, std::size_t> known;
     for (std::size_t i = 0; i < prompts.size(); ++i) {
+      if (prompts[i].empty()) {
+        continue;
+      }
       const models::Tokens& tokens = prompts[i][e];
       std::vector<std::int32_t> ids = tokens.ids;
       if (of.is_masked) {
@@ -273,17 +270,61 @@ PromptSource::Work PromptSource::work_of(
   return work;
 }
 
-std::vector<models::Condition> PromptSource::conditions(
-    const Work& work, std::span<const models::EncodedText> encoded) const {
-  std::vector<models::Condition> conditions;
+std::uint64_t PromptSource::num_bytes(const Work& work) const {
+  std::uint64_t numbers = 0;
+  for (const EncodingText& text : work.record.texts) {
+    const models::TextEncoderDescription& encoder =
+        *encoders_[static_cast<std::size_t>(text.encoder)].description;
+    numbers += text.ids.size() * static_cast<std::uint64_t>(encoder.width()) +
+               static_cast<std::uint64_t>(encoder.pooled_width());
+  }
+  return numbers * sizeof(float);
+}
+
+PromptSource::Work PromptSource::work_of(
+    const JobDevice& by,
+    const std::vector<std::vector<models::Tokens>>& prompts,
+    ClipSkip clip_skip) const {
+  Work work = texts_of(prompts, clip_skip);
+  work.record.model = model_;
+  work.record.random_weights = is_random_;
+  work.record.dtype = by.compute;
+  work.record.isa = isa_in_force();
+  work.record.execution_class = encoder_class_of(by);
+  return work;
+}
+
+std::vector<StoredCondition> PromptSource::conditions(
+    const Work& work, const EncodedTexts& encoded,
+    const std::function<void(models::Condition&)>& finish) const {
+  struct Text {
+    std::size_t place;  ///< in the store
+    std::int64_t length;
+  };
+  std::vector<StoredCondition> conditions;
   for (const std::vector<std::size_t>& places : work.prompts) {
-    std::vector<models::EncodedPrompt> prompt;
+    if (places.empty()) {
+      conditions.emplace_back();
+      continue;
+    }
+    std::vector<Text> texts;
     for (const std::size_t text : places) {
-      prompt.push_back(
-          {encoded[text],
+      texts.push_back(
+          {encoded.place(text),
            static_cast<std::int64_t>(work.record.texts[text].ids.size())});
     }
-    conditions.push_back(pipeline_->condition(prompt));
+    auto read = [texts = std::move(texts), store = encoded.store(),
+                 pipeline = pipeline_, finish] {
+      std::vector<models::EncodedPrompt> prompt;
+      for (const Text& text : texts) {
+        prompt.push_back({EncodedTexts::from(*store, text.place), text.length});
+      }
+      models::Condition condition = pipeline->condition(prompt);
+      finish(condition);
+      return condition;
+    };
+    const std::uint64_t hash = read().hash();
+    conditions.emplace_back(hash, std::move(read));
   }
   return conditions;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,9 +68,16 @@ class PromptSource {
   /// The tokens of prompts, as a job for the encoders.
   struct Work {
     EncodingRecord record;
-    /// For each prompt and encoder, a place in the record's texts.
+    /// For each prompt and encoder, a place in the record's texts; none for a
+    /// prompt without tokens.
     std::vector<std::vector<std::size_t>> prompts;
   };
+  /// The texts of such a job alone.
+  [[nodiscard]] Work texts_of(
+      const std::vector<std::vector<models::Tokens>>& prompts,
+      ClipSkip clip_skip) const;
+  /// Bytes of what the encoders make of them.
+  [[nodiscard]] std::uint64_t num_bytes(const Work& work) const;
   /// `by`: the device of this process that would encode the prompts.
   [[nodiscard]] Work work_of(
       const JobDevice& by,
@@ -76,10 +85,13 @@ class PromptSource {
       ClipSkip clip_skip) const;
   /// The encoders of such a record.
   [[nodiscard]] PromptEncoders encoders() const noexcept { return encoders_; }
-  /// The condition of each prompt, of what the encoders made of its texts.
-  /// Errors: those of the pipeline's `condition`.
-  [[nodiscard]] std::vector<models::Condition> conditions(
-      const Work& work, std::span<const models::EncodedText> encoded) const;
+  /// The condition of each prompt, of what the encoders made of its texts; none
+  /// for a prompt without tokens. `finish` adds what is not of the prompt. They
+  /// are made each time that they are used. Errors: those of the pipeline's
+  /// `condition`.
+  [[nodiscard]] std::vector<StoredCondition> conditions(
+      const Work& work, const EncodedTexts& encoded,
+      const std::function<void(models::Condition&)>& finish) const;
 
  private:
   void open_parts(const ModelSource& model);

@@ -228,6 +228,14 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
       "use --save latents=FILE alone");
 }
 
+std::vector<std::uint64_t> indices_of(const std::vector<EarlierImage>& images) {
+  std::vector<std::uint64_t> indices;
+  for (const EarlierImage& image : images) {
+    indices.push_back(image.index);
+  }
+  return indices;
+}
+
 struct Run {
   JobResult result;
   std::optional<Failure> unwritten;  ///< an output that could not be written
@@ -243,10 +251,7 @@ Run sample(Invocation& invocation, const JobRequest& request,
   const TimePoint start = clock.now();
   ProgressPrinter printer(progress_kind(invocation.config), stderr, start);
   ProgressObserver progress(printer);
-  std::vector<std::uint64_t> skip;
-  for (const EarlierImage& image : outputs.skipped) {
-    skip.push_back(image.index);
-  }
+  const std::vector<std::uint64_t> skip = indices_of(outputs.skipped);
   Run run;
   JobCompany company(
       invocation.config, request, runner,
@@ -409,6 +414,9 @@ int run_sample(Invocation& invocation) {
           "give --out a folder, or a pattern such as {index:05}.png");
   add_memory_of(outputs, config.dry_run, request);
   find_earlier(config, request, outputs, stop);
+  if (!config.print_job) {
+    leave_out_prompts(indices_of(outputs.skipped), request);
+  }
   if (!config.print_job && outputs.skipped.size() < request.samples.size()) {
     check_room(request, outputs);
   }

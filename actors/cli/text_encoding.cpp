@@ -74,9 +74,7 @@ std::uint64_t TextCache::key_of(const EncodingText& text) const {
 }
 
 EncodedTexts TextCache::find() {
-  EncodedTexts found;
-  found.texts.resize(record_.texts.size());
-  found.weights_xxh3.resize(record_.encoders.size());
+  EncodedTexts found(record_);
   for (std::size_t e = 0; e < weights_xxh3_.size(); ++e) {
     if (weights_xxh3_[e] != 0) {
       take_from_cache(e, found);
@@ -107,7 +105,7 @@ std::size_t TextCache::take_from_cache(std::size_t encoder,
     auto entry = cache_.find(key_of(text));
     if (entry && entry->weights_hash == weights_xxh3_[encoder]) {
       text.is_kept = true;
-      found.texts[i] = std::move(entry->text);
+      found.put(i, entry->text);
       found.weights_xxh3[encoder] = weights_xxh3_[encoder];
       ++count;
     }
@@ -178,6 +176,14 @@ std::vector<std::uint64_t> read_encoder_hashes(ExecContext& ctx,
     }
   }
   return hashes;
+}
+
+std::string needed_text(std::uint64_t bytes, std::uint64_t prompts) {
+  constexpr std::uint64_t kCounts = std::uint64_t{1} << 20U;
+  return human_bytes(bytes) +
+         (prompts < kCounts
+              ? std::string()
+              : ", " + human_bytes(prompts) + " of it for encoded prompts");
 }
 
 EncodingMemory larger_of(const EncodingMemory& a, const EncodingMemory& b) {

@@ -58,6 +58,8 @@ class TextCache {
   /// of note_hash.
   std::size_t find_more(std::size_t encoder, std::uint64_t weights_xxh3,
                         EncodedTexts& found);
+  /// Whether it has a folder.
+  [[nodiscard]] bool is_used() const noexcept { return cache_.is_used(); }
   /// Keeps a text that this class has encoded.
   void keep(std::size_t text, const models::EncodedText& encoded,
             std::uint64_t weights_xxh3);
@@ -99,7 +101,17 @@ void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3);
 struct EncodingMemory {
   std::uint64_t host = 0;
   std::uint64_t gpu = 0;  ///< of the GPU that encodes
+  /// Of the host's: what is made of prompts.
+  std::uint64_t prompts = 0;
+
+  void add_prompts(std::uint64_t bytes) {
+    host += bytes;
+    prompts += bytes;
+  }
 };
+/// "2.1 GiB, 256 MiB of it for encoded prompts"; these if they count.
+[[nodiscard]] std::string needed_text(std::uint64_t bytes,
+                                      std::uint64_t prompts);
 /// The larger number of bytes, for host and GPU separately: encoders are in
 /// memory one after another.
 [[nodiscard]] EncodingMemory larger_of(const EncodingMemory& a,

@@ -326,9 +326,13 @@ void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
   }
   if (const auto hash = condition_asked(key)) {
     const auto found = spec_.values.conditions.find(*hash);
-    if (found != spec_.values.conditions.end()) {
-      hub_->give(want, to_link(parcel_of(found->second)));
-    } else {
+    if (found == spec_.values.conditions.end()) {
+      return hub_->give_nothing(want);
+    }
+    try {
+      hub_->give(want, to_link(parcel_of(found->second.get())));
+    } catch (const Error& error) {  // the disk
+      log_message(LogLevel::warning, error.what());
       hub_->give_nothing(want);
     }
     return;

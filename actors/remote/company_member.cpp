@@ -208,18 +208,20 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
   }
   std::ranges::sort(hashes);
   hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
+  std::erase(hashes, 0U);
   JobValues values;
+  const auto store = std::make_shared<TensorStore>();
   std::deque<std::future<net::Fetched>> asked;
   auto next = hashes.begin();
   while (next != hashes.end() || !asked.empty()) {
     while (asked.size() < kAskedAhead && next != hashes.end()) {
       asked.push_back(ask_home(key_of_condition(*next++), kMostConditionBytes));
     }
-    models::Condition condition =
+    const models::Condition condition =
         condition_of(take(asked.front(), "a condition of the job", stop));
     asked.pop_front();
-    const std::uint64_t hash = condition.hash();
-    values.conditions.emplace(hash, std::move(condition));
+    values.conditions.emplace(condition.hash(),
+                              StoredCondition(condition, store));
   }
   if (!job.init_latents.empty()) {
     constexpr std::size_t kOutline = 1024;

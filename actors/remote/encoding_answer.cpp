@@ -28,13 +28,12 @@ void check_vectors(const Tensor& tensor, const Shape& expected) {
 
 EncodingAnswer::EncodingAnswer(const EncodingRecord& record,
                                const std::vector<EncoderShape>& shapes)
-    : record_(record), shapes_(shapes), texts_(record.texts.size()) {}
+    : record_(record), shapes_(shapes), texts_(record) {}
 
 void EncodingAnswer::take(TextEncoded text) {
   expect_of_it(text.text < texts_.size(), "a text that was not requested");
   const EncodingText& asked = record_.texts[text.text];
-  models::EncodedText& place = texts_[text.text];
-  expect_of_it(place.hidden.empty(), "a text that came before");
+  expect_of_it(!texts_.has(text.text), "a text that came before");
   const EncoderShape& shape = shapes_[static_cast<std::size_t>(asked.encoder)];
   check_vectors(text.encoded.hidden,
                 {static_cast<std::int64_t>(asked.ids.size()), shape.width});
@@ -44,7 +43,7 @@ void EncodingAnswer::take(TextEncoded text) {
     expect_of_it(text.encoded.pooled.empty(),
                  "a pooled vector of an encoder that makes none");
   }
-  place = std::move(text.encoded);
+  texts_.put(text.text, text.encoded);
 }
 
 EncodedElsewhere EncodingAnswer::finish(const EncodingDone& done) {
@@ -56,13 +55,12 @@ EncodedElsewhere EncodingAnswer::finish(const EncodingDone& done) {
     const bool is_needed = !asked.is_kept || !is_same;
     expect_of_it(
         !is_needed ||
-            (!texts_[i].hidden.empty() &&
+            (texts_.has(i) &&
              done.weights_xxh3[static_cast<std::size_t>(asked.encoder)] != 0),
         "it ends before all texts are encoded");
   }
-  return {{std::move(texts_), done.weights_xxh3},
-          done.execution_class,
-          done.encoder_class,
+  texts_.weights_xxh3 = done.weights_xxh3;
+  return {std::move(texts_), done.execution_class, done.encoder_class,
           done.device};
 }
 

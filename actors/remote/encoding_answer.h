@@ -32,7 +32,7 @@ class EncodingAnswer {
  private:
   const EncodingRecord& record_;
   const std::vector<EncoderShape>& shapes_;
-  std::vector<models::EncodedText> texts_;
+  EncodedTexts texts_;
 };
 
 }  // namespace troupe::actors

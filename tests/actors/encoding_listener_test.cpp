@@ -40,8 +40,8 @@ EncodedElsewhere answer_of(const std::vector<TextEncoded>& texts,
 
 TEST(EncodingAnswer, IsWhatTheRecordAsksFor) {
   const EncodedElsewhere its = answer_of(some_texts());
-  EXPECT_EQ(its.encoded.texts.size(), 4U);
-  EXPECT_TRUE(its.encoded.texts[1].hidden.empty()) << "it is kept";
+  EXPECT_EQ(its.encoded.size(), 4U);
+  EXPECT_FALSE(its.encoded.has(1)) << "it is kept";
   EXPECT_EQ(its.encoder_class, some_end().encoder_class);
   EXPECT_EQ(its.device, some_end().device);
   EXPECT_EQ(its.encoded.weights_xxh3, some_end().weights_xxh3);
@@ -96,7 +96,7 @@ TEST(EncodingAnswer, OfAnotherClassHasWhatIsKeptToo) {
   done.execution_class = "00000000000000aa";
   EXPECT_THROW((void)answer_of(some_texts(), done), Error);
   const EncodedElsewhere its = answer_of(some_texts(/*all=*/true), done);
-  EXPECT_FALSE(its.encoded.texts[1].hidden.empty());
+  EXPECT_TRUE(its.encoded.has(1));
 }
 
 class AnEncodingListener : public OnASwitchboard {
@@ -150,7 +150,7 @@ TEST_F(AnEncodingListener, AsksTheFirstProcessAndLetsAllDialAgain) {
   auto second = member();
   await([&] { return second->stands_by(); });
   encode(*first);
-  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+  EXPECT_EQ(result.get().encoded.size(), 4U);
   EXPECT_EQ(listener_->processes().size(), 2U);
   std::jthread farewell([this] { listener_->dismiss(); });
   for (auto* const each : {&first, &second}) {
@@ -180,7 +180,7 @@ TEST_F(AnEncodingListener, AsksTheNextWhereOneDeclinesIsLostOrLies) {
   lies->answer(TextEncoded{0, some_vectors(7, 0)});
   (void)asked(*last);
   encode(*last);
-  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+  EXPECT_EQ(result.get().encoded.size(), 4U);
   EXPECT_THROW((void)lies->wait_for_offer({}), Error) << "it is left";
   EXPECT_EQ(listener_->processes().size(), 2U);
 }
@@ -198,7 +198,7 @@ TEST_F(AnEncodingListener, AsksTheNextWhereNothingComes) {
     encode(*others.back());
   } while (result.wait_for(std::chrono::seconds(2)) !=
            std::future_status::ready);
-  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+  EXPECT_EQ(result.get().encoded.size(), 4U);
 }
 
 TEST_F(AnEncodingListener, AsksTheNextWhereTheAnswerIsNotUsed) {
@@ -213,7 +213,7 @@ TEST_F(AnEncodingListener, AsksTheNextWhereTheAnswerIsNotUsed) {
   const auto second = member();
   (void)asked(*second);
   encode(*second);
-  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+  EXPECT_EQ(result.get().encoded.size(), 4U);
 }
 
 TEST_F(AnEncodingListener, LeavesWhoWasNotAsked) {
@@ -248,7 +248,7 @@ TEST_F(AnEncodingListener, CountsWhoIsHereUntilThereIsSomethingToEncode) {
   listener_->ask_for(some_encoding(), kShapes);
   (void)asked(*second);
   encode(*second);
-  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+  EXPECT_EQ(result.get().encoded.size(), 4U);
 }
 
 TEST_F(AnEncodingListener, RefusesAnotherVersion) {

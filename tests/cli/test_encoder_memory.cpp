@@ -53,13 +53,47 @@ TEST(EncoderMemory, IsForecastBesideTheNetworkNotOnTopOfIt) {
     const Outcome both = run(dry_run(model, {"--prompt", "a fox"}));
     const std::uint64_t alone = forecast_of(network);
     EXPECT_EQ(encoder > alone, model == kLargeEncoder) << alone;
-    EXPECT_EQ(forecast_of(both), std::max(encoder, alone)) << model;
+    const std::uint64_t prompt = both.json()["plan"]["encoder"]["prompt_bytes"];
+    EXPECT_EQ(forecast_of(both), std::max(encoder, alone) + prompt) << model;
     const char* const says =
         "needed while prompts are encoded, which is let go before the network "
         "is read";
     EXPECT_NE(both.err.find(says), std::string::npos) << both.err;
     EXPECT_EQ(network.err.find(says), std::string::npos) << network.err;
   }
+}
+
+/// 77 rows of 80 numbers and pooled vectors of 72 for each different text.
+TEST(EncoderMemory, OfEncodedPromptsDoesNotGrowWithTheirNumber) {
+  const TempFolder folder;
+  const auto plan = [&folder](int texts, int lines) {
+    std::string file;
+    for (int i = 0; i < lines; ++i) {
+      file += "picture " + std::to_string(i % texts) + "\n";
+    }
+    const Outcome outcome =
+        run(dry_run("tiny-sdxl", {"--prompt-file", folder.write("p", file)}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["plan"];
+  };
+  const auto one = plan(1, 1);
+  const auto two = plan(2, 3);
+  constexpr int kMany = 11000;
+  const auto equal = plan(1, kMany);
+  const auto many = plan(kMany, kMany);
+  EXPECT_EQ(two["encoder"]["prompts"], 3);
+  const auto bytes = [](const auto& of) {
+    return of["encoder"]["prompt_bytes"].template get<std::uint64_t>();
+  };
+  EXPECT_EQ(bytes(one), (77 * 80 + 72) * sizeof(float));
+  EXPECT_EQ(bytes(two), 2 * bytes(one));
+  EXPECT_EQ(bytes(equal), bytes(one));
+  EXPECT_EQ(bytes(many), kMany * bytes(one));
+  constexpr std::uint64_t kMost = std::uint64_t{256} << 20U;
+  EXPECT_EQ(many["encoder"]["file_bytes"], bytes(many) - kMost);
+  EXPECT_EQ(many["memory_bytes"].get<std::uint64_t>() -
+                equal["memory_bytes"].get<std::uint64_t>(),
+            kMost - bytes(one));
 }
 
 TEST(EncoderMemory, ThatIsMissingIsSaidBeforeLoading) {

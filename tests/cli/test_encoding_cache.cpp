@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@ namespace troupe::test {
 namespace {
 
 namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
 
 class EncodingCache : public testing::Test {
  protected:
@@ -59,6 +62,54 @@ TEST_F(EncodingCache, GivesTheBytesOfTheEncoders) {
   expect_kept(second, "2 texts");
   for (const Outcome* outcome : {&first, &second}) {
     EXPECT_EQ(outcome->json()["latents_xxh3"], without.json()["latents_xxh3"]);
+  }
+}
+
+/// What the cache holds afterwards is what was encoded.
+TEST(EncodedPrompts, AreThoseOfImagesThatAreDrawn) {
+  const TempFolder folder;
+  const std::string file =
+      folder.write("p.txt", "a\nb\nc\na\nd\ne\nf\n");  // "a" is twice there
+  const auto drawn = [&](const std::string& name, Words more) {
+    Words words = {"sample",     "--random-weights",
+                   "tiny-sd15",  "--steps",
+                   "2",          "--prompt-file",
+                   file,         "--json",
+                   "--progress", "none",
+                   "--cache",    folder.path(name)};
+    words = overridden(std::move(words), more);
+    const Outcome outcome = run(std::move(words));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const auto json = outcome.json();
+    std::map<int, std::string> latents;
+    for (const auto& image : json["images"]) {
+      latents[image["index"]] = image["latents_xxh3"];
+    }
+    return latents;
+  };
+  const auto texts = [&](const std::string& name) {
+    return std::ranges::count_if(
+        fs::directory_iterator(folder.path(name + "/encoded")),
+        [](const auto& entry) {
+          return entry.path().extension() == ".safetensors";
+        });
+  };
+  const auto all = drawn("all", {});
+  EXPECT_EQ(all.size(), 7U);
+  EXPECT_EQ(texts("all"), 6 + 1) << "and the negative prompt";
+  const auto some = drawn("some", {"-n", "3:5", "-o", folder.path("out")});
+  EXPECT_EQ(texts("some"), 2 + 1);
+  const auto round = drawn("round", {"-n", "6:8"});
+  EXPECT_EQ(texts("round"), 2 + 1) << "the last and, again, the first";
+  EXPECT_EQ(round.at(6), all.at(6));
+  for (const auto& [index, latents] : some) {
+    EXPECT_EQ(latents, all.at(index));
+  }
+  const auto rest = drawn(
+      "rest", {"-n", "0:6", "-o", folder.path("out"), "--exists", "skip"});
+  EXPECT_EQ(texts("rest"), 4 + 1);
+  for (const auto& [index, latents] : rest) {
+    EXPECT_EQ(latents, all.at(index));
   }
 }
 
