@@ -226,6 +226,9 @@ TEST(JobRecord, IsRefusedWithoutTheValuesItNames) {
   JobValues missing = small_values();
   missing.conditions.erase(job.conditions[0]);
   EXPECT_THROW(check(job, missing), Error);
+  JobRecord partly = job;
+  partly.conditions[0] = 0;  // no sample that is drawn has it
+  EXPECT_NO_THROW(check(partly, missing));
   JobValues swapped = small_values();
   swapped.conditions.at(job.conditions[0]) = models::Condition(1);
   EXPECT_THROW(check(job, swapped), Error);
