@@ -190,6 +190,11 @@ void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
   }
   kernels::guide(ctx, cond, uncond, options_.guidance_scale,
                  info().guided_channels, out);
+  if (options_.guidance_rescale > 0) {
+    Tensor guided = out.slice(0, info().guided_channels);
+    kernels::rescale_deviation(ctx, cond.slice(0, info().guided_channels),
+                               options_.guidance_rescale, guided);
+  }
 }
 
 void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,

@@ -17,6 +17,7 @@ namespace troupe::actors {
 struct EvaluatorOptions {
   /// Guidance weight; 1 or less means one conditional pass.
   double guidance_scale = 1.0;
+  double guidance_rescale = 0.0;  ///< see JobRecord
   Shape latent_shape;  ///< of one sample of the job
   /// Segment s of the network is blocks [cuts[s], cuts[s + 1]).
   std::vector<int> cuts;

@@ -106,6 +106,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("method", r.method);
   visit("cuts", r.cuts);
   visit("guidance_scale", r.guidance_scale);
+  visit("guidance_rescale", r.guidance_rescale);
   visit("latent_shape", r.latent_shape);
   visit("begin", r.begin);
   visit("end", r.end);

@@ -39,6 +39,7 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
                                    const JobValues& values) {
   EvaluatorOptions options;
   options.guidance_scale = job.guidance_scale;
+  options.guidance_rescale = job.guidance_rescale;
   options.latent_shape = Shape(job.latent_shape);
   options.cuts = job.cuts;
   options.picture_size = job.picture_size;

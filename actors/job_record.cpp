@@ -165,6 +165,8 @@ void check_branches(const JobRecord& job,
                     const models::DenoiserInfo& info) {
   expect(std::isfinite(job.guidance_scale), "guidance_scale",
          "expected a finite number");
+  expect(job.guidance_rescale >= 0 && job.guidance_rescale <= 1,
+         "guidance_rescale", "expected a number from 0 to 1");
   expect(!job.conditions.empty(), "conditions", "there are none");
   expect(
       !job.unconditional || info.num_classes > 0 || denoiser.prompt_width() > 0,

@@ -57,6 +57,9 @@ struct JobRecord {
   /// see onion_cuts.h.
   std::vector<int> cuts;
   double guidance_scale = 1.0;
+  /// How much of a guided output is scaled to the standard deviation of the
+  /// conditional branch, 0 to 1.
+  double guidance_rescale = 0.0;
   std::vector<std::int64_t> latent_shape;  ///< [C, …] of one sample
   std::uint64_t begin = 0;                 ///< samples [begin, end),
   std::uint64_t end = 1;                   ///< by global index

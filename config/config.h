@@ -91,6 +91,7 @@ struct Config {
   // how
   SamplerConfig sampler;
   std::optional<double> guidance_scale;
+  double guidance_rescale = 0;
   samplers::MethodChoices method;
   /// bench: the methods to measure, where --method names several; the first is
   /// `method.kind`. Empty: that one alone.

@@ -210,6 +210,10 @@ std::span<const Option> sampling_rows() {
        real(&Config::guidance_scale, -1000, 1000),
        "what the model's sampling.json says, else its pipeline's default, "
        "else 4; 1 for models without classes and prompts"},
+      {"guidance-rescale", "", 0, "X",
+       "against pictures that guidance overexposes: how much of a guided "
+       "output gets the deviation of the conditional one, 0 to 1",
+       kSamplerGroup, kRuns, real(&Config::guidance_rescale, 0, 1)},
       {"eta", "ddim-eta", 0, "X", "DDIM: 0 deterministic, 1 like DDPM",
        kSamplerGroup, kSamplers, real(&Sampler::eta, 0, 1), "0"},
       {"order", "solver-order", 0, "N", "order of a multistep solver, 1 to 3",

@@ -102,6 +102,7 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));
   say("guidance", to_text(recipe.guidance_scale));
+  say("guidance-rescale", to_text(recipe.guidance_rescale.value_or(0)));
   say("dtype", recipe.dtype);
   if (recipe.isa) {
     say("isa", name_of(*recipe.isa));

@@ -58,6 +58,7 @@ struct Recipe {
   /// Side of the tiles that it was decoded in, in latents; unset: whole.
   std::optional<std::int64_t> vae_tile;
   double guidance_scale = 1.0;
+  std::optional<double> guidance_rescale;  ///< unset: 0
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;
   std::string dtype;            ///< "f32", "bf16" or "f16"

@@ -162,6 +162,21 @@ void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
   }
 }
 
+void rescale_deviation(ExecContext& ctx, const Tensor& like, double share,
+                       Tensor& x) {
+  constexpr const char* kPlace = "rescale_deviation";
+  check_device(kPlace, ctx.device(), {&like, &x});
+  check_dtype(kPlace, "the tensor to be like", like, {DType::f32});
+  check_dtype(kPlace, "x", x, {DType::f32});
+  check_shape(kPlace, "x", x.shape(), like.shape());
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::rescale_deviation(like, share, x);
+    case DeviceKind::cuda:
+      return cuda::rescale_deviation(ctx, like, share, x);
+  }
+}
+
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,
                                bool is_range, double log_low, double log_high,
                                Tensor& noise) {

@@ -56,6 +56,15 @@ void clamp(ExecContext& ctx, double low, double high, Tensor& x);
 void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
            double scale, std::int64_t num_guided, Tensor& out);
 
+/// x = share · x · (s / s_x) + (1 − share) · x, where s and s_x are the standard
+/// deviations of `like` and x over all their elements (n − 1 in the
+/// denominator). Sums are in double, in an order that depends on the number of
+/// elements and the kind of device alone; the rest is f32, rounded after each
+/// operation. Both are f32 of one shape, in memory of their own.
+/// Source: Lin et al. 2023, arXiv:2305.08891, section 3.4.
+void rescale_deviation(ExecContext& ctx, const Tensor& like, double share,
+                       Tensor& x);
+
 /// noise ·= σ, where σ² is what a network says of its own variance, element by
 /// element in f32: with v in `variance`, σ² = v, or with `is_range` log σ² lies
 /// between log_low (v = −1) and log_high (v = 1). Both tensors are f32 of equal

@@ -78,6 +78,7 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
   }
   job.cuts = balanced_cuts(request.source.info(DType::f32), plan.method);
   job.guidance_scale = request.guidance_scale;
+  job.guidance_rescale = request.guidance_rescale;
   const auto extents = request.source.latent_shape().extents();
   job.latent_shape.assign(extents.begin(), extents.end());
   job.picture_size = request.source.picture_size();

@@ -160,9 +160,7 @@ void note_unread(const config::Config& config,
                  std::vector<std::string>& notes) {
   for (const char* key : {"negative-prompt", "negative-prompt-2"}) {
     if (!config::find_option(key)->get(config).empty()) {
-      add_note(notes, config.place_of(key) +
-                          " does nothing without guidance: that takes a "
-                          "--guidance above 1");
+      note_unguided(config, key, notes);
     }
   }
 }

@@ -128,6 +128,16 @@ double guidance_of(const config::Config& config, const ModelSource& source,
   return 1.0;
 }
 
+/// Without guidance there is nothing to rescale.
+double rescale_of(const config::Config& config, double guidance,
+                  std::vector<std::string>& notes) {
+  if (guidance > 1 || config.guidance_rescale == 0) {
+    return config.guidance_rescale;
+  }
+  note_unguided(config, "guidance-rescale", notes);
+  return 0.0;
+}
+
 std::vector<std::int64_t> classes_of(const config::Config& config,
                                      const ModelSource& source,
                                      std::vector<std::string>& notes) {
@@ -315,6 +325,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
     recipe.vae_tile = source.vae_tile();
   }
   recipe.guidance_scale = guidance_scale;
+  if (guidance_rescale > 0) {
+    recipe.guidance_rescale = guidance_rescale;
+  }
   recipe.schedule = schedule.options();
   recipe.method = plan.method;
   recipe.execution_class = by.name;
@@ -368,6 +381,7 @@ JobRequest make_request(const config::Config& said,
                      .max_rows = config.batch,
                      .dtype = asked_dtype(config),
                      .guidance_scale = guidance,
+                     .guidance_rescale = rescale_of(config, guidance, notes),
                      .prompts = std::move(prompts),
                      .seed = config.seed,
                      .noise = config.noise,

@@ -30,6 +30,7 @@ struct JobRequest {
   int max_rows = 0;            ///< of --batch
   std::optional<DType> dtype;  ///< of --dtype; unset: auto
   double guidance_scale = 1.0;
+  double guidance_rescale = 0.0;      ///< 0 where nothing is guided
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   JobPrompts prompts;                 ///< the same, where the model takes them
   config::SampleRange samples;

@@ -170,6 +170,13 @@ void check_lists(const config::SamplerConfig& sampler,
   }
 }
 
+void note_unguided(const config::Config& config, const char* key,
+                   std::vector<std::string>& notes) {
+  add_note(notes, config.place_of(key) +
+                      " does nothing without guidance: that takes a "
+                      "--guidance above 1");
+}
+
 void note_lists(const config::SamplerConfig& sampler,
                 const samplers::Schedule& schedule,
                 std::vector<std::string>& notes) {

@@ -71,6 +71,8 @@ constexpr JsonField kJob[] = {
     {"method", "object", "as in a recipe; graph: of a stale pipeline"},
     {"cuts", "array of integers", "blocks at which segments begin and end"},
     {"guidance_scale", "number", "1: none"},
+    {"guidance_rescale", "number",
+     "share of a guided output that has the conditional branch's deviation"},
     {"latent_shape", "array of integers", "of one sample"},
     {"picture_size", "array of integers",
      "height and width that what is decoded is cut to; empty: as it is"},

@@ -60,6 +60,16 @@ double sum_in_lanes(std::int64_t count, const Value& value) {
          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
+/// The standard deviation of a tensor's elements, which is not empty.
+float deviation(const Tensor& x) {
+  const auto* values = x.data<float>();
+  const auto count = static_cast<double>(x.num_elements());
+  const double sum = sum_in_lanes(x.num_elements(),
+                                  [=](std::int64_t i) { return values[i]; });
+  const double squares = std::max(sum_squares(x) - sum / count * sum, 0.0);
+  return static_cast<float>(std::sqrt(squares / (count - 1)));
+}
+
 }  // namespace
 
 void add_gated(ExecContext& ctx, const Tensor& modulation,
@@ -163,6 +173,18 @@ void guide(const Tensor& cond, const Tensor& uncond, float scale,
   }
   for (std::size_t i = guided; i < o.size(); ++i) {
     o[i] = c[i];
+  }
+}
+
+void rescale_deviation(const Tensor& like, double share, Tensor& x) {
+  if (x.empty()) {
+    return;
+  }
+  const float factor = deviation(like) / deviation(x);
+  const auto part = static_cast<float>(share);
+  const auto rest = static_cast<float>(1.0 - share);
+  for (float& value : x.span<float>()) {
+    value = part * (value * factor) + rest * value;
   }
 }
 

@@ -16,6 +16,7 @@ void clamp(float low, float high, Tensor& x);
 /// Guides the first `num_guided` elements (not items).
 void guide(const Tensor& cond, const Tensor& uncond, float scale,
            std::int64_t num_guided, Tensor& out);
+void rescale_deviation(const Tensor& like, double share, Tensor& x);
 void scale_by_learned_variance(const Tensor& variance, bool is_range, float low,
                                float high, Tensor& noise);
 

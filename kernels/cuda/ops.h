@@ -136,6 +136,8 @@ void combine(ExecContext& ctx, std::span<const Term> terms,
 void clamp(ExecContext& ctx, float low, float high, Tensor& x) TROUPE_OP;
 void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
            float scale, std::int64_t num_guided, Tensor& out) TROUPE_OP;
+void rescale_deviation(ExecContext& ctx, const Tensor& like, double share,
+                       Tensor& x) TROUPE_OP;
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,
                                bool is_range, float low, float high,
                                Tensor& noise) TROUPE_OP;
@@ -145,6 +147,8 @@ void sum_squared_difference(ExecContext& ctx, const Tensor& a, const Tensor& b,
                             Tensor& values, std::size_t index) TROUPE_OP;
 void sum_squares(ExecContext& ctx, const Tensor& a, Tensor& values,
                  std::size_t index) TROUPE_OP;
+void sum(ExecContext& ctx, const Tensor& a, Tensor& values,
+         std::size_t index) TROUPE_OP;
 void bytes_equal(ExecContext& ctx, const Tensor& a, const Tensor& b,
                  Tensor& values, std::size_t index) TROUPE_OP;
 void all_finite(ExecContext& ctx, const Tensor& x, Tensor& values,

@@ -37,11 +37,16 @@ TROUPE_DEVICE Unit<T, 4> load_group(const T* from) {
 // Each kind has State (a thread's part), kGroup (elements), load, take,
 // take_one and total.
 
-/// Σ (a − b)², or Σ a².
-template <int N, bool kHasB>
-struct Squares {
-  static constexpr const char* kName =
-      kHasB ? "sum_squared_difference" : "sum_squares";
+enum class Summand : std::uint8_t { squared_difference, square, itself };
+
+/// Σ (a − b)², Σ a² or Σ a.
+template <int N, Summand kOf>
+struct Sums {
+  static constexpr bool kHasB = kOf == Summand::squared_difference;
+  static constexpr const char* kName = kHasB ? "sum_squared_difference"
+                                       : kOf == Summand::square
+                                           ? "sum_squares"
+                                           : "sum";
   static constexpr std::int64_t kGroup = 4;
 
   const float* a;
@@ -62,20 +67,21 @@ struct Squares {
     }
     return group;
   }
-  static TROUPE_DEVICE void add_square(double& sum, float a, float b) {
+  static TROUPE_DEVICE void add_to(double& sum, float a, float b) {
     const double value = kHasB ? static_cast<double>(a) - static_cast<double>(b)
                                : static_cast<double>(a);
-    sum = multiply_add(value, value, sum);
+    sum = kOf == Summand::itself ? sum + value
+                                 : multiply_add(value, value, sum);
   }
   static TROUPE_DEVICE void take(State& state, const Group& group) {
     TROUPE_UNROLL
     for (int i = 0; i < 4; ++i) {
-      add_square(state.sums[i], group.a.values[i],
+      add_to(state.sums[i], group.a.values[i],
                  kHasB ? group.b.values[i] : 0.0F);
     }
   }
   TROUPE_DEVICE void take_one(State& state, std::int64_t at) const {
-    add_square(state.sums[0], a[at], kHasB ? b[at] : 0.0F);
+    add_to(state.sums[0], a[at], kHasB ? b[at] : 0.0F);
   }
   static TROUPE_DEVICE double total(const State& state) {
     return (state.sums[0] + state.sums[1]) + (state.sums[2] + state.sums[3]);
@@ -283,6 +289,19 @@ void launch_differs(ExecContext& ctx, const Tensor& a, const Tensor& b,
   }
 }
 
+/// b: null where the summand is of `a` alone.
+template <Summand kOf>
+void launch_sum(ExecContext& ctx, const Tensor& a, const float* b,
+                double* value) {
+  const auto* from = a.data<float>();
+  const auto count = a.num_elements();
+  if (is_aligned<4>(from) && is_aligned<4>(b)) {
+    launch_reduce(ctx, Sums<4, kOf>{from, b}, count, false, value);
+  } else {
+    launch_reduce(ctx, Sums<1, kOf>{from, b}, count, false, value);
+  }
+}
+
 double* value_at(Tensor& values, std::size_t index) {
   require(values.dtype() == DType::u8 &&
               index < values.num_bytes() / sizeof(double),
@@ -294,29 +313,17 @@ double* value_at(Tensor& values, std::size_t index) {
 
 void sum_squared_difference(ExecContext& ctx, const Tensor& a, const Tensor& b,
                             Tensor& values, std::size_t index) {
-  const auto* left = a.data<float>();
-  const auto* right = b.data<float>();
-  const auto count = a.num_elements();
-  if (is_aligned<4>(left) && is_aligned<4>(right)) {
-    launch_reduce(ctx, Squares<4, true>{left, right}, count, false,
-                  value_at(values, index));
-  } else {
-    launch_reduce(ctx, Squares<1, true>{left, right}, count, false,
-                  value_at(values, index));
-  }
+  launch_sum<Summand::squared_difference>(ctx, a, b.data<float>(),
+                                          value_at(values, index));
 }
 
 void sum_squares(ExecContext& ctx, const Tensor& a, Tensor& values,
                  std::size_t index) {
-  const auto* from = a.data<float>();
-  const auto count = a.num_elements();
-  if (is_aligned<4>(from)) {
-    launch_reduce(ctx, Squares<4, false>{from, nullptr}, count, false,
-                  value_at(values, index));
-  } else {
-    launch_reduce(ctx, Squares<1, false>{from, nullptr}, count, false,
-                  value_at(values, index));
-  }
+  launch_sum<Summand::square>(ctx, a, nullptr, value_at(values, index));
+}
+
+void sum(ExecContext& ctx, const Tensor& a, Tensor& values, std::size_t index) {
+  launch_sum<Summand::itself>(ctx, a, nullptr, value_at(values, index));
 }
 
 void bytes_equal(ExecContext& ctx, const Tensor& a, const Tensor& b,

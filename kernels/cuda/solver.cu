@@ -136,6 +136,47 @@ struct Guide {
   }
 };
 
+/// share · x · (s / s_x) + (1 − share) · x. `sums`: Σ and Σ of squares of what x
+/// shall be like, then of x.
+struct RescaleDeviation {
+  static constexpr const char* kName = "rescale_deviation";
+  static constexpr int kWide = 4;
+  static constexpr int kUnits = 2;
+
+  const double* sums;
+  double count;
+  float share;
+  float rest;
+  float* x;
+
+  template <int N>
+  struct Inputs {
+    Unit<float, N> x;
+  };
+  [[nodiscard]] bool is_aligned() const { return cuda::is_aligned<kWide>(x); }
+  template <int N>
+  TROUPE_DEVICE Inputs<N> load(std::int64_t at) const {
+    return {cuda::load<N>(static_cast<const float*>(x) + at)};
+  }
+  [[nodiscard]] TROUPE_DEVICE float deviation(int at) const {
+    const double squares = sums[at + 1] - sums[at] / count * sums[at];
+    return static_cast<float>(
+        sqrt((squares > 0.0 ? squares : 0.0) / (count - 1)));
+  }
+  template <int N>
+  TROUPE_DEVICE void store(const Inputs<N>& inputs, std::int64_t at) const {
+    const float factor = deviation(0) / deviation(2);
+    Unit<float, N> result;
+    TROUPE_UNROLL
+    for (int i = 0; i < N; ++i) {
+      const float value = inputs.x.values[i];
+      result.values[i] = add(multiply(share, multiply(value, factor)),
+                             multiply(rest, value));
+    }
+    cuda::store<N>(result, x + at);
+  }
+};
+
 #if defined(__CUDACC__)
 /// Products and sums that nvcc joins nowhere. The host's half of a template
 /// must compile, too; it never runs.
@@ -232,6 +273,23 @@ void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
               Guide{cond.data<float>(), uncond.data<float>(), scale, num_guided,
                     out.data<float>()},
               out.num_elements());
+}
+
+void rescale_deviation(ExecContext& ctx, const Tensor& like, double share,
+                       Tensor& x) {
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor sums = ctx.workspace().take({4, sizeof(double)}, DType::u8);
+  sum(ctx, like, sums, 0);
+  sum_squares(ctx, like, sums, 1);
+  sum(ctx, x, sums, 2);
+  sum_squares(ctx, x, sums, 3);
+  launch_each(Backend::of(ctx),
+              RescaleDeviation{
+                  reinterpret_cast<const double*>(sums.bytes().data()),
+                  static_cast<double>(x.num_elements()),
+                  static_cast<float>(share), static_cast<float>(1.0 - share),
+                  x.data<float>()},
+              x.num_elements());
 }
 
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,

@@ -121,6 +121,10 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   expect_objection("begin, end", [](JobRecord& j) { j.begin = j.end; });
   expect_objection("guidance_scale",
                    [=](JobRecord& j) { j.guidance_scale = nan; });
+  expect_objection("guidance_rescale",
+                   [=](JobRecord& j) { j.guidance_rescale = nan; });
+  expect_objection("guidance_rescale",
+                   [](JobRecord& j) { j.guidance_rescale = 1.5; });
   expect_objection("conditions", [](JobRecord& j) { j.conditions.clear(); });
   expect_objection("init_latents", [](JobRecord& j) {
     j.init_latents = {1, 2};  // of three samples

@@ -93,10 +93,10 @@ TEST(JobRecord, HasANameThatFollowsFromEveryField) {
                                          const ClassRecord& one,
                                          const samplers::GraphNode& node,
                                          const samplers::GraphEdge& edge) {
-  [[maybe_unused]] const auto& [model, schedule, method, cuts, guidance, shape,
-                                begin, end, conditions, unconditional, noise,
-                                seed, draws, init_latents, classes, picture,
-                                tile, asked] = job;
+  [[maybe_unused]] const auto& [model, schedule, method, cuts, guidance,
+                                rescale, shape, begin, end, conditions,
+                                unconditional, noise, seed, draws, init_latents,
+                                classes, picture, tile, asked] = job;
   [[maybe_unused]] const auto& [name, denoiser, decoder, random, weights,
                                 tensors] = model;
   [[maybe_unused]] const auto& [options, timesteps, sigmas, levels, arrivals,

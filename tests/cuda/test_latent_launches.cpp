@@ -49,6 +49,7 @@ TEST(LatentsOnGpu, EveryOperationIsOneLaunchThatNobodyWaitsFor) {
       [&] { cuda::add_carry(ctx, out, 0.5F, a, b, out); },
       [&] { cuda::sum_squared_difference(ctx, a, b, values, 0); },
       [&] { cuda::sum_squares(ctx, a, values, 1); },
+      [&] { cuda::sum(ctx, a, values, 1); },
       [&] { cuda::bytes_equal(ctx, a, b, values, 2); },
       [&] { cuda::all_finite(ctx, a, values, 3); },
       [&] { patchify(ctx, a, 2, tokens); },

@@ -115,6 +115,29 @@ TEST_F(SolverOnGpu, GuideHasTheBitsOfTheLoop) {
   }
 }
 
+TEST_F(SolverOnGpu, RescaleDeviationIsNearTheCpu) {
+  ExecContext ctx(1, kGpu);
+  std::uint64_t seed = 0;
+  for (const std::int64_t count : kSolverCounts) {
+    for (const std::int64_t shift : {0, 1}) {
+      if (count < 2) {
+        continue;  // one number has no deviation
+      }
+      const Tensor like = random({count}, DType::f32, ++seed, 0.5);
+      const Tensor start = random({count}, DType::f32, ++seed, 2);
+      Tensor want = start.clone();
+      cpu::rescale_deviation(like, 0.7, want);
+      Tensor x = shifted_upload(ctx, start, shift);
+      cuda::rescale_deviation(ctx, upload(ctx, like), 0.7, x);
+      const Tensor got = download(ctx, x);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const double value = want.data<float>()[i];
+        ASSERT_NEAR(got.data<float>()[i], value, 4e-7 * std::abs(value));
+      }
+    }
+  }
+}
+
 TEST_F(SolverOnGpu, LearnedVarianceHasTheBitsOfTheCpu) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 0;

@@ -234,6 +234,44 @@ TEST(Guide, PushesTheGuidedItemsAndKeepsTheRest) {
   EXPECT_THROW(guide(ctx, cond, uncond.slice(0, 4), 1, 1, out), Error);
 }
 
+/// The corrected standard deviation, in two passes.
+double deviation_of(const Tensor& x) {
+  double mean = 0;
+  for (const float value : x.span<float>()) {
+    mean += value / static_cast<double>(x.num_elements());
+  }
+  double squares = 0;
+  for (const float value : x.span<float>()) {
+    squares += (value - mean) * (value - mean);
+  }
+  return std::sqrt(squares / static_cast<double>(x.num_elements() - 1));
+}
+
+TEST(RescaleDeviation, MixesWithWhatHasTheOtherDeviation) {
+  ExecContext ctx;
+  Tensor like = random_tensor({3, 37}, DType::f32, 1, 0.25);
+  for (float& value : like.span<float>()) {
+    value += 40;  // far from 0, as the mean of latents may be
+  }
+  const Tensor start = random_tensor({3, 37}, DType::f32, 2, 3.0);
+  const double factor = deviation_of(like) / deviation_of(start);
+  for (const double share : {0.0, 0.7, 1.0}) {
+    Guarded x(start.shape(), DType::f32, 1);
+    std::ranges::copy(start.span<float>(), x.tensor.span<float>().begin());
+    rescale_deviation(ctx, like, share, x.tensor);
+    EXPECT_TRUE(x.intact());
+    for (std::int64_t i = 0; i < start.num_elements(); ++i) {
+      const double want =
+          value_at(start, i) * (share * factor + (1 - share));
+      ASSERT_NEAR(value_at(x.tensor, i), want, 4e-7 * std::abs(want));
+    }
+  }
+  Tensor whole = start.clone();
+  rescale_deviation(ctx, like, 1, whole);
+  EXPECT_NEAR(deviation_of(whole), deviation_of(like), 1e-6);
+  EXPECT_THROW(rescale_deviation(ctx, like.slice(0, 2), 1, whole), Error);
+}
+
 TEST(ScaleByLearnedVariance, MultipliesWithTheDeviation) {
   ExecContext ctx;
   const Tensor start = random_tensor({2, 37}, DType::f32, 1, 3.0);
