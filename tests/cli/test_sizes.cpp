@@ -110,5 +110,25 @@ TEST(Sizes, OfStableDiffusionAreMultiplesOf8Pixels) {
   }
 }
 
+// A side that nobody gives is the model's: 32 pixels.
+TEST(Sizes, MayBeGivenSideBySide) {
+  const auto plan_of = [](std::vector<std::string> sides) {
+    sides.insert(sides.begin(), {"sample", "--random-weights", "tiny-sd15",
+                                 "-p", "a fox", "--dry-run"});
+    const Outcome outcome = run(std::move(sides));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out.substr(0, outcome.out.find('\n'));
+  };
+  const std::string both = plan_of({"--size", "72x64"});
+  EXPECT_NE(both.find("[4, 32, 36]"), std::string::npos) << both;
+  EXPECT_EQ(plan_of({"-W", "72", "-H", "64"}), both);
+  EXPECT_EQ(plan_of({"--width=72"}), plan_of({"--size", "72x32"}));
+  const Outcome odd = run({"sample", "--random-weights", "tiny-sd15", "-p",
+                           "a fox", "--width", "71", "--dry-run"});
+  EXPECT_EQ(odd.exit_code, 2);
+  EXPECT_NE(odd.err.find("[--width]"), std::string::npos) << odd.err;
+  EXPECT_NE(odd.err.find("72x32"), std::string::npos) << odd.err;
+}
+
 }  // namespace
 }  // namespace troupe::test

@@ -46,7 +46,8 @@ TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
                  {"[--lora]", "not read", "fuse_lora"});
   expect_refused({"sample", "--server", "tcp://a:1"},
                  {"[--server]", "coming", "--listen ADDR"});
-  expect_refused({"sample", "--width", "512"}, {"[--width]", "--size"});
+  expect_refused({"sample", "--seeds", "1,2,3"},
+                 {"[--seeds]", "--noise torch"});
   const Outcome variable = run({"sample"}, {"TROUPE_MAX_SEQUENCE_LENGTH=2"});
   EXPECT_EQ(variable.exit_code, 2);
   EXPECT_TRUE(
