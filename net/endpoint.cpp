@@ -118,7 +118,7 @@ bool is_loopback(const std::string& host) {
 bool is_host_name(const Endpoint& endpoint) {
   in_addr address{};
   return endpoint.transport == Transport::tcp &&
-         !endpoint.where.starts_with('[') && endpoint.where != "*" &&
+         !endpoint.where.starts_with('[') &&
          inet_pton(AF_INET, endpoint.where.c_str(), &address) != 1;
 }
 
@@ -162,7 +162,9 @@ void check_host(const Endpoint& endpoint) {
 }
 
 void check_is_address(const Endpoint& endpoint) {
-  if (!is_host_name(endpoint) || if_nametoindex(endpoint.where.c_str()) != 0) {
+  // "*" stands for all of them.
+  if (!is_host_name(endpoint) || endpoint.where == "*" ||
+      if_nametoindex(endpoint.where.c_str()) != 0) {
     return;
   }
   const auto found = looked_up(endpoint.where);

@@ -146,8 +146,9 @@ void check_writable_folder(const std::filesystem::path& folder);
 [[nodiscard]] int open_regular_file(const std::filesystem::path& path);
 
 /// The whole content of an ordinary file.
-/// Errors: those of open_regular_file; Errc::not_found if Git LFS left a pointer
-/// in its place; Errc::invalid_argument if it is longer than `max_bytes`.
+/// Errors: those of open_regular_file; Errc::not_found if Git LFS left a
+/// pointer in its place; Errc::invalid_argument if it is longer than
+/// `max_bytes`.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path,
                                     std::size_t max_bytes);
 

@@ -185,7 +185,7 @@ TEST(PromptPipeline, NamesTheCommandForAPickledEncoder) {
       folder.sample({"--prompt", "a cat", "--out", folder.path("a.png")});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
   EXPECT_TRUE(outcome.err.ends_with("/convert_checkpoint.py " +
-                                    encoder.string() + "\n"))
+                                    folder.path("model") + "\n"))
       << outcome.err;
 }
 
