@@ -162,7 +162,7 @@ std::string some_news(std::uint64_t which) {
       ProcessJoined{1,
                     {WorkerTraits{.threads = 2}},
                     3,
-                    {9, 8, {{}, {{DeviceKind::cuda, 1}, "GPU", 7}}}},
+                    {9, 8, {{}, {{DeviceKind::cuda, 1}, "GPU", 7}}, 6}},
       AdmitProcess{1, 2, 3},
       RefuseProcess{1, fill.failure()},
       CancelSample{1},

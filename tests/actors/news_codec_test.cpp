@@ -154,19 +154,19 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
 
 TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
   Filler fill;
-  const ProcessJoined joined{
-      fill.small(),
-      {{fill.small(), {}, fill.small()},
-       {fill.small(),
-        {DeviceKind::cuda, fill.small()},
-        fill.small(),
-        0,
-        std::uint64_t{1} << 36U,
-        17}},
-      std::uint64_t{1} << 40U,
-      {fill.big(),
-       fill.big(),
-       {{}, {{DeviceKind::cuda, 7}, "GPU", fill.big()}}}};
+  const ProcessJoined joined{fill.small(),
+                             {{fill.small(), {}, fill.small()},
+                              {fill.small(),
+                               {DeviceKind::cuda, fill.small()},
+                               fill.small(),
+                               0,
+                               std::uint64_t{1} << 36U,
+                               17}},
+                             std::uint64_t{1} << 40U,
+                             {fill.big(),
+                              fill.big(),
+                              {{}, {{DeviceKind::cuda, 7}, "GPU", fill.big()}},
+                              fill.big()}};
   const auto got = there_and_back(joined);
   EXPECT_EQ(got.process, joined.process);
   EXPECT_EQ(got.value_budget, joined.value_budget);
