@@ -5,7 +5,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <span>
@@ -102,13 +101,14 @@ std::uint64_t TensorStore::bytes_in_memory(std::uint64_t bytes) {
 
 void TensorStore::check_room(std::uint64_t bytes, const std::string& hint) {
   const std::uint64_t needed = bytes - kept_in_memory(bytes);
-  std::error_code error;
-  const fs::space_info room = fs::space(folder(), error);
-  require(needed == 0 || error || needed <= room.available, Errc::no_space,
-          folder().string(),
-          "no room for the encoded prompts: got " +
-              human_bytes(error ? 0 : room.available) + " free, expected " +
-              human_bytes(needed),
+  if (needed == 0) {
+    return;
+  }
+  ::close(open_unnamed());
+  const std::uint64_t room = fs::space(folder()).available;
+  require(needed <= room, Errc::no_space, folder().string(),
+          "no room for the encoded prompts: got " + human_bytes(room) +
+              " free, expected " + human_bytes(needed),
           std::string(kOtherFolder) + ", or " + hint);
 }
 

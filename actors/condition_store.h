@@ -48,8 +48,8 @@ class TensorStore {
   /// Those that take the machine's memory: all, where the folder is in memory
   /// as well.
   [[nodiscard]] static std::uint64_t bytes_in_memory(std::uint64_t bytes);
-  /// Throws if the folder's disk has no room for so many bytes in a store.
-  /// Errors: Errc::no_space with `hint`.
+  /// Throws if so many bytes in a store do not fit on the folder's disk, or it
+  /// takes no file. Errors: Errc::no_space with `hint`; those of `keep`.
   static void check_room(std::uint64_t bytes, const std::string& hint);
 
  private:

@@ -299,8 +299,8 @@ bool OutputPaths::try_lock(const config::SampleRange& samples) {
   constexpr unsigned kSampleBits = 40;
   constexpr std::uint64_t kMostSamples = std::uint64_t{1} << kSampleBits;
   constexpr std::uint64_t kNames = std::uint64_t{1} << 22U;
-  const std::string name =
-      fs::path(before_).filename().string() + '\n' + after_;
+  const std::string name = fmt::format(
+      "{}\n{}\n{}", fs::path(before_).filename().string(), width_, after_);
   const std::uint64_t part = xxh3_64(std::as_bytes(std::span(name))) % kNames;
   const std::uint64_t begin = has_index_ ? samples.begin % kMostSamples : 0;
   const std::uint64_t size = has_index_ ? samples.size() : 1;

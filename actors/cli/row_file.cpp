@@ -171,6 +171,7 @@ RowFile::RowFile(const std::filesystem::path& path, Rows rows,
       is_complete_(rows_.samples.size(), false),
       file_(path, rule) {
   file_.reserve(begin_ + rows_.samples.size() * rows_.row_bytes());
+  write_hash(rows_.samples.end - 1, 0);  // so that all hashes are there
 }
 
 RowFile::~RowFile() {
@@ -185,7 +186,6 @@ void RowFile::keep() {
   text.resize(std::max<std::size_t>(text.size(), kMostLeftText), '\0');
   if (text.size() <= begin_) {  // as all heads are
     file_.write_at(0, std::as_bytes(std::span(text)));
-    write_hash(rows_.samples.end - 1, 0);  // so that all hashes are there
     file_.keep();
   }
 }

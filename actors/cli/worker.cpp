@@ -73,15 +73,17 @@ class Preparation {
     request.emplace(member_request(config, offer.job, reading));
     print_notes(request->notes);
     request->source.on_wrong_model([this](const Error& error) {
-      {
-        const std::lock_guard lock(mutex_);
-        wrong_model_ = {error.code(), error.place(), error.message(),
-                        error.hint()};
-      }
-      leaves.request_stop();
+      const std::lock_guard lock(mutex_);
+      wrong_model_ = {error.code(), error.place(), error.message(),
+                      error.hint()};
     });
     runner.emplace(*request, stop);
     job = member_job(offer, values, *request, *runner);
+    job.on_device_lost = [this] {  // the first process knows of it
+      if (wrong_model()) {
+        leaves.request_stop();
+      }
+    };
   }
   void forget() {
     job = {};

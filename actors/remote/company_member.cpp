@@ -249,6 +249,10 @@ void CompanyMember::leave(const std::string& sentence) {
 MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
                                std::stop_token stop) {
   const auto context = context_of(std::move(job.parts));
+  {
+    const std::lock_guard lock(mutex_);
+    on_device_lost_ = std::move(job.on_device_lost);
+  }
   const std::shared_ptr<ValueStore> store = make_store(*context, channel_);
   own_values_->attach(process_, answers_of(store));
   SystemConfig config;
@@ -459,6 +463,9 @@ void CompanyMember::end_worker(const EndWorker& end) {
     const WorkerActor& worker = found->second.actor;
     caf::anon_send(caf::actor_cast<caf::actor>(worker),
                    caf::exit_msg{worker.address(), to_caf_error(end.cause)});
+    if (end.cause.code == Errc::device_lost && on_device_lost_) {
+      on_device_lost_();
+    }
   }
 }
 

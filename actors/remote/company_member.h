@@ -74,6 +74,9 @@ struct MemberJob {
   RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};
+  /// Called when the coordinator has ended a worker because its device, or its
+  /// model, can do no more. Calls no member of this process.
+  std::function<void()> on_device_lost = {};
 };
 
 /// How a membership ended.
@@ -193,6 +196,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   bool shows_previews_ = false;
   bool shows_trajectory_ = false;
   bool traces_ = false;
+  std::function<void()> on_device_lost_;
   bool is_admitted_ = false;
   std::optional<MemberEnd> end_;
   std::stop_source ended_;

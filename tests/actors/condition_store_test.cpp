@@ -81,6 +81,10 @@ TEST(TensorStore, NamesTheFolderThatCannotTakeItsFile) {
 TEST(TensorStore, AsksForRoomBeforeItIsNeeded) {
   EXPECT_NO_THROW(TensorStore::check_room(TensorStore::kMostInMemory, ""));
   EXPECT_THROW(TensorStore::check_room(std::uint64_t{1} << 62U, ""), Error);
+  const TemporaryFolder missing("/no such folder");
+  EXPECT_NO_THROW(TensorStore::check_room(TensorStore::kMostInMemory, ""));
+  EXPECT_THROW(TensorStore::check_room(TensorStore::kMostInMemory + 1, ""),
+               Error);
 }
 
 TEST(TensorStore, LeavesNoFileBehind) {

@@ -123,14 +123,18 @@ TEST(CommandLine, WantsAValueThatIsNotEmptyForEveryOption) {
       ++options;
       const std::string verb_name = config::name_of(verb.verb);
       const std::string name = "--" + std::string(option.key);
-      EXPECT_EQ(hint_of({verb_name, name + "=", "--json"}) == "no error",
-                option.key == "negative-prompt")
-          << name;
+      // No text is a text, where a picture shall show it, or not.
+      const bool may_be_empty =
+          option.key == "prompt" || option.key == "negative-prompt";
+      const std::vector<std::string> empty = {verb_name, name + "=", "--json"};
+      EXPECT_EQ(hint_of(empty) == "no error", may_be_empty) << name;
+      if (may_be_empty) {
+        EXPECT_EQ(value_of(parse_command_line(empty), "json"), "true");
+      }
       if (option.is_switch()) {
         continue;
       }
-      EXPECT_EQ(hint_of({verb_name, name, ""}) == "no error",
-                option.key == "negative-prompt")
+      EXPECT_EQ(hint_of({verb_name, name, ""}) == "no error", may_be_empty)
           << name;
       EXPECT_NE(hint_of({verb_name, name, "--json"}), "no error") << name;
       EXPECT_EQ(value_of(parse_command_line({verb_name, name + "=--json"}),
@@ -139,7 +143,7 @@ TEST(CommandLine, WantsAValueThatIsNotEmptyForEveryOption) {
       if (option.letter != 0) {
         const std::string letter = std::string("-") + option.letter;
         EXPECT_EQ(hint_of({verb_name, letter + "=", "--json"}) == "no error",
-                  option.key == "negative-prompt");
+                  may_be_empty);
         EXPECT_NE(hint_of({verb_name, letter, "-q"}), "no error");
         EXPECT_EQ(value_of(parse_command_line({verb_name, letter + "=x"}),
                            std::string(option.key)),
