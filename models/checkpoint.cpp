@@ -94,8 +94,8 @@ std::optional<Weights> find_weights(const fs::path& folder,
   fs::path whole = folder / (stem + dotted + ".safetensors");
   whole = is_there(whole) ? whole : fs::path();
   fs::path index;
-  // The first two are diffusers' of today and of before 2024; the third is that
-  // of checkpoints that were sharded by hand.
+  // Of a variant: as both libraries write it; as older diffusers did; as in
+  // checkpoints that were sharded by hand.
   for (const std::string& name :
        {safe + ".index" + dotted + ".json", safe + dotted + ".index.json",
         stem + dotted + ".safetensors.index.json"}) {

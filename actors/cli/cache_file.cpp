@@ -26,15 +26,29 @@ void fail_in_cache(const fs::path& path, const std::string& what, int reason) {
               "is kept");
 }
 
+void check_cache_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::path there = fs::absolute(folder, error);
+  while (!fs::exists(there, error) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  const bool is_made = fs::exists(folder, error);
+  const char* what = is_made ? "may not be written to" : "cannot be made";
+  if (!fs::is_directory(there, error)) {
+    fail_in_cache(folder, what, ENOTDIR);
+  }
+  if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    fail_in_cache(folder, what, errno);
+  }
+}
+
 void make_cache_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
     fail_in_cache(folder, "cannot be made", error.value());
   }
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
-    fail_in_cache(folder, "may not be written to", errno);
-  }
+  check_cache_folder(folder);
 }
 
 CacheFile::CacheFile(const fs::path& path)

@@ -14,8 +14,12 @@ namespace troupe::actors {
 [[noreturn]] void fail_in_cache(const std::filesystem::path& path,
                                 const std::string& what, int reason);
 
-/// Makes a folder of the cache, with those above it, and checks that files can
-/// be made in it. Errors: Errc::io; Errc::no_space.
+/// Checks that files can be made in a folder of the cache, or that the folder
+/// can be made. Errors: Errc::io.
+void check_cache_folder(const std::filesystem::path& folder);
+
+/// Makes a folder of the cache, with those above it, and checks it. Errors:
+/// Errc::io; Errc::no_space.
 void make_cache_folder(const std::filesystem::path& folder);
 
 /// An open file of the cache, closed in any case. Errors of all: Errc::io;

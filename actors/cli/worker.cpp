@@ -304,7 +304,7 @@ int run_worker(Invocation& invocation) {
   (void)checked_endpoint(config, config.join, config.place_of("join"));
   check_peers(config);
   if (!config.cache.empty()) {
-    make_cache_folder(config.cache);
+    check_cache_folder(config.cache);
   }
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   const Wishes wishes(invocation, stop);
