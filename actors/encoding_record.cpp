@@ -8,7 +8,7 @@ namespace {
 
 // Far above what pipelines have, and far below what takes the memory away.
 constexpr std::size_t kMostOfAPipeline = 8;
-constexpr std::size_t kMostIds = 2048;
+constexpr std::size_t kMostIds = 4096;
 constexpr std::size_t kMostName = 256;
 constexpr std::size_t kMostConfig = std::size_t{1} << 20U;
 constexpr int kMostLayers = 1 << 16;
@@ -44,6 +44,8 @@ void check(const EncodingRecord& record) {
                "a text of an encoder that is not there");
     check_that(!text.ids.empty() && text.ids.size() <= kMostIds,
                "a text of no ids, or of more than any encoder reads");
+    check_that(text.key_length >= 0 && text.key_length <= std::ssize(text.ids),
+               "a text with a mask that is longer than it");
     check_that(text.wanted.skipped_layers >= 0 &&
                    text.wanted.skipped_layers <= kMostLayers,
                "a layer that no encoder has");

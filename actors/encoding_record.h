@@ -29,12 +29,14 @@ struct EncoderRecord {
 
 /// A text that one encoder is to make vectors of.
 struct EncodingText {
-  int encoder = 0;                ///< a place in EncodingRecord::encoders
-  std::vector<std::int32_t> ids;  ///< all of them are attended to
+  int encoder = 0;  ///< a place in EncodingRecord::encoders
+  std::vector<std::int32_t> ids;
   models::HiddenState wanted;
   /// The asking process has it already, encoded by
   /// EncodingRecord::execution_class.
   bool is_kept = false;
+  /// Attention sees so many of the ids, the first; 0: all.
+  std::int64_t key_length = 0;
 };
 
 /// All that a process needs to encode the prompts of a job with the same bytes,

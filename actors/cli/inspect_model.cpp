@@ -128,11 +128,17 @@ void describe_usable(InspectedItem& item, const Fn& fn) {
 InspectedItem describe_encoder(const ModelSource& source,
                                const models::PromptEncoder& of) {
   InspectedItem item = {{"name", of.encoder}};
+  InspectedItem words = {{"name", of.tokenizer}};
+  std::shared_ptr<const models::Tokenizer> tokenizer;
+  describe_usable(words,
+                  [&] { tokenizer = open_prompt_tokenizer(source, of); });
   std::int64_t longest = of.most_tokens;
   describe_usable(item, [&] {
     const PromptEncoderSource encoder = open_prompt_encoder(source, of);
     const models::TextEncoderDescription& about = *encoder.description;
-    longest = std::min(longest, about.max_tokens());
+    longest = tokenizer == nullptr
+                  ? std::min(longest, about.max_tokens())
+                  : prompt_length(source, of, *tokenizer, about);
     const auto memory = [&](DType dtype) {
       return about.weights_bytes(dtype) + about.pass_bytes(longest, dtype);
     };
@@ -145,14 +151,12 @@ InspectedItem describe_encoder(const ModelSource& source,
     item["memory_bytes_f32"] = memory(DType::f32);
     item["memory_bytes_bf16"] = memory(DType::bf16);
   });
-  InspectedItem words = {{"name", of.tokenizer}};
-  describe_usable(words, [&] {
-    const auto tokenizer = open_prompt_tokenizer(source, of);
+  if (tokenizer != nullptr) {
     words["kind"] = tokenizer->kind();
     words["vocabulary"] = tokenizer->vocab_size();
     words["longest_prompt"] = longest;
     words["stand_in"] = source.is_random();
-  });
+  }
   item["tokenizer"] = std::move(words);
   return item;
 }

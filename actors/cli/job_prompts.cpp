@@ -134,6 +134,9 @@ void note_weights(const std::string& text, std::vector<std::string>& notes) {
 
 void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
   const PromptSource& source = *prompts.source;
+  for (const std::string& note : source.notes()) {
+    add_note(notes, note);
+  }
   CutNote cut;
   for (const std::string& text : prompts.texts) {
     prompts.tokens.push_back(source.tokens(text, prompts.second));

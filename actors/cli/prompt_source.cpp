@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "actors/cli/isa_in_force.h"
@@ -72,6 +73,31 @@ const config::BundledEncoder& bundled_encoder(const std::string& model,
   return *found;
 }
 
+/// Its folder, for messages.
+std::string tokenizer_place(const ModelSource& model,
+                            const models::PromptEncoder& of) {
+  return model.checkpoint()
+             ? (model.checkpoint()->folder / of.tokenizer).string()
+             : std::string(of.tokenizer);
+}
+
+/// A row of the encoder that no id names may be a word that was trained.
+std::string note_on_rows(const std::string& place,
+                         const models::PromptEncoder& of,
+                         const models::Tokenizer& tokenizer,
+                         const models::TextEncoderDescription& encoder) {
+  const std::int64_t ids = tokenizer.vocab_size();
+  const std::int64_t named =
+      (ids + of.row_multiple - 1) / of.row_multiple * of.row_multiple;
+  return named >= encoder.vocab_size()
+             ? std::string()
+             : place + ": it has " + std::to_string(ids) + " ids, and " +
+                   std::string(of.encoder) + " " +
+                   std::to_string(encoder.vocab_size()) +
+                   " rows: words that were trained may be missing in "
+                   "added_tokens.json";
+}
+
 }  // namespace
 
 PromptEncoderSource open_prompt_encoder(const ModelSource& model,
@@ -127,6 +153,26 @@ std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
   return tokenizer;
 }
 
+std::int64_t prompt_length(const ModelSource& model,
+                           const models::PromptEncoder& of,
+                           const models::Tokenizer& tokenizer,
+                           const models::TextEncoderDescription& encoder) {
+  const std::int64_t most = encoder.max_tokens();
+  const std::optional<std::int64_t> stated = tokenizer.max_length();
+  if (!of.takes_stated_length || !stated) {
+    return std::min(of.most_tokens, most);
+  }
+  require(*stated >= tokenizer.num_marks() && *stated <= most,
+          Errc::corrupt_file, tokenizer_place(model, of),
+          "model_max_length: got " + std::to_string(*stated) + ", expected " +
+              std::to_string(tokenizer.num_marks()) + " to " +
+              std::to_string(most) + ", the positions of " +
+              std::string(of.encoder),
+          "compare tokenizer_config.json with max_position_embeddings in the "
+          "encoder's config.json");
+  return *stated;
+}
+
 PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
     : pipeline_(model.pipeline()),
       model_(model.name()),
@@ -139,6 +185,7 @@ PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
     throw with_hint(error, std::string(hint));
   }
   // Found before gigabytes of weights are read.
+  look_at_parts(model);
   std::int64_t width = 0;
   for (const PromptEncoderSource& encoder : encoders_) {
     width += encoder.description->width();
@@ -177,11 +224,29 @@ void PromptSource::open_parts(const ModelSource& model) {
   }
 }
 
-std::string PromptSource::tokenizer_place(std::size_t encoder) const {
-  const std::string name(pipeline_->encoders[encoder].tokenizer);
-  const auto& files = encoders_[encoder].files;
-  return files == nullptr ? name
-                          : (files->folder.parent_path() / name).string();
+void PromptSource::look_at_parts(const ModelSource& model) {
+  for (std::size_t e = 0; e < encoders_.size(); ++e) {
+    const models::PromptEncoder& of = pipeline_->encoders[e];
+    const models::Tokenizer& tokenizer = *tokenizers_[e];
+    const models::TextEncoderDescription& encoder = *encoders_[e].description;
+    const std::string& place =
+        tokenizer_places_.emplace_back(tokenizer_place(model, of));
+    lengths_.push_back(prompt_length(model, of, tokenizer, encoder));
+    require(of.is_masked || lengths_.back() == lengths_.front(),
+            Errc::corrupt_file, place,
+            "the tokenizers cut prompts at different lengths: got " +
+                std::to_string(lengths_.back()) + ", expected " +
+                std::to_string(lengths_.front()) + " as " +
+                std::string(pipeline_->encoders.front().tokenizer),
+            "compare model_max_length in their tokenizer_config.json");
+    hides_padding_.push_back(
+        of.heeds_mask_key && encoders_[e].files != nullptr &&
+        encoders_[e].files->config.boolean("use_attention_mask", false));
+    notes_.push_back(tokenizer.note());
+    if (!is_random_) {
+      notes_.push_back(note_on_rows(place, of, tokenizer, encoder));
+    }
+  }
 }
 
 std::vector<models::Tokens> PromptSource::tokens(
@@ -192,12 +257,15 @@ std::vector<models::Tokens> PromptSource::tokens(
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
     const models::PromptEncoder& of = pipeline_->encoders[e];
     const models::TextEncoderDescription& encoder = *encoders_[e].description;
+    const std::string& said = of.reads_second ? other : text;
     tokens.push_back(
-        tokenizers_[e]->encode(of.reads_second ? other : text,
-                               std::min(of.most_tokens, encoder.max_tokens())));
+        tokenizers_[e]->encode(pipeline_->takes_several_vectors
+                                   ? tokenizers_[e]->with_all_vectors(said)
+                                   : said,
+                               lengths_[e]));
     const std::int32_t largest = *std::ranges::max_element(tokens.back().ids);
     require(largest < encoder.vocab_size(), Errc::corrupt_file,
-            tokenizer_place(e),
+            tokenizer_places_[e],
             "the tokenizer belongs to another model: got the token " +
                 std::to_string(largest) + ", expected ids below " +
                 std::to_string(encoder.vocab_size()),
@@ -221,9 +289,8 @@ std::optional<models::Condition> PromptSource::no_negative(
 EncodingMemory PromptSource::memory(const JobDevice& by) const {
   EncodingMemory most;
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
-    most = larger_of(most,
-                     encoding_memory(*encoders_[e].description,
-                                     pipeline_->encoders[e].most_tokens, by));
+    most = larger_of(
+        most, encoding_memory(*encoders_[e].description, lengths_[e], by));
   }
   return most;
 }
@@ -245,8 +312,10 @@ PromptSource::Work PromptSource::texts_of(
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
     const models::PromptEncoder& of = pipeline_->encoders[e];
     work.record.encoders.push_back(encoders_[e].record);
-    // By what is left out, and ids: equal texts share the tensors.
-    std::map<std::pair<int, std::vector<std::int32_t>>, std::size_t> known;
+    // By what is left out and hidden, and ids: equal texts share the tensors.
+    std::map<std::tuple<int, std::int64_t, std::vector<std::int32_t>>,
+             std::size_t>
+        known;
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       if (prompts[i].empty()) {
         continue;
@@ -258,11 +327,14 @@ PromptSource::Work PromptSource::texts_of(
       }
       models::HiddenState wanted = of.wanted;
       wanted.skipped_layers += i < clip_skip.prompts ? clip_skip.layers : 0;
-      const auto [at, is_new] = known.try_emplace({wanted.skipped_layers, ids},
-                                                  work.record.texts.size());
+      const std::int64_t seen = hides_padding_[e] ? tokens.length : 0;
+      const auto [at, is_new] = known.try_emplace(
+          {wanted.skipped_layers, seen, ids}, work.record.texts.size());
       if (is_new) {
-        work.record.texts.push_back(
-            {static_cast<int>(e), std::move(ids), wanted});
+        work.record.texts.push_back({.encoder = static_cast<int>(e),
+                                     .ids = std::move(ids),
+                                     .wanted = wanted,
+                                     .key_length = seen});
       }
       work.prompts[i].push_back(at->second);
     }

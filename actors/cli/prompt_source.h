@@ -30,6 +30,14 @@ namespace troupe::actors {
 [[nodiscard]] std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
     const ModelSource& model, const models::PromptEncoder& of);
 
+/// The number of tokens that a prompt is cut to, and padded to unless padding
+/// is masked. Errors: Errc::corrupt_file for a model_max_length that has no
+/// room for the marks, or for which the encoder has too few positions.
+[[nodiscard]] std::int64_t prompt_length(
+    const ModelSource& model, const models::PromptEncoder& of,
+    const models::Tokenizer& tokenizer,
+    const models::TextEncoderDescription& encoder);
+
 /// What turns prompts into conditions: the text encoders of a model and their
 /// tokenizers, known before any weight is read. Immutable. Thread: any.
 class PromptSource {
@@ -41,6 +49,10 @@ class PromptSource {
 
   [[nodiscard]] const models::PromptPipeline& pipeline() const noexcept {
     return *pipeline_;
+  }
+  /// What the user should know of the tokenizers.
+  [[nodiscard]] const std::vector<std::string>& notes() const noexcept {
+    return notes_;
   }
   /// The tokens of a prompt for each encoder. second: the text for encoders
   /// that read a second text; empty: the prompt.
@@ -95,8 +107,9 @@ class PromptSource {
 
  private:
   void open_parts(const ModelSource& model);
-  /// The tokenizer's folder, for messages.
-  [[nodiscard]] std::string tokenizer_place(std::size_t encoder) const;
+  /// Lengths, masks and notes. Errors: those of prompt_length;
+  /// Errc::corrupt_file for tokenizers of different lengths.
+  void look_at_parts(const ModelSource& model);
 
   const models::PromptPipeline* pipeline_;
   std::string model_;
@@ -105,6 +118,10 @@ class PromptSource {
   // One for each encoder of the pipeline:
   std::vector<PromptEncoderSource> encoders_;
   std::vector<std::shared_ptr<const models::Tokenizer>> tokenizers_;
+  std::vector<std::string> tokenizer_places_;  ///< folders, for messages
+  std::vector<std::int64_t> lengths_;          ///< see prompt_length
+  std::vector<bool> hides_padding_;  ///< its rows are computed, and not seen
+  std::vector<std::string> notes_;
 };
 
 }  // namespace troupe::actors

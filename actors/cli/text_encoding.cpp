@@ -65,11 +65,14 @@ TextCache::TextCache(EncodingRecord& record, PromptEncoders encoders,
 /// It follows from all that decides what the encoder makes of the ids.
 std::uint64_t TextCache::key_of(const EncodingText& text) const {
   const auto e = static_cast<std::size_t>(text.encoder);
-  const std::string all =
+  std::string all =
       fmt::format("{} {} {} {} {}\n{}", record_.encoders[e].class_name,
                   to_hex(weights_xxh3_[e]), text.wanted.skipped_layers,
                   text.wanted.final_norm, record_.execution_class,
                   fmt::join(text.ids, " "));
+  if (text.key_length > 0) {
+    all += fmt::format("\n{}", text.key_length);
+  }
   return xxh3_64(std::as_bytes(std::span(all)));
 }
 
@@ -155,9 +158,10 @@ std::vector<std::uint64_t> encode_texts(ExecContext& ctx,
         continue;
       }
       take(i,
-           encoder->encode(ctx, text.ids,
-                           static_cast<std::int64_t>(text.ids.size()),
-                           text.wanted),
+           encoder->encode(
+               ctx, text.ids,
+               text.key_length > 0 ? text.key_length : std::ssize(text.ids),
+               text.wanted),
            hashes[e]);
     }
   }

@@ -31,13 +31,15 @@ void write(const EncodingText& text, proto::EncodingText& to) {
   to.set_skipped_layers(text.wanted.skipped_layers);
   to.set_final_norm(text.wanted.final_norm);
   to.set_is_kept(text.is_kept);
+  to.set_key_length(static_cast<std::int32_t>(text.key_length));
 }
 
 EncodingText read(const proto::EncodingText& from) {
   return {natural(from.encoder()),
           {from.ids().begin(), from.ids().end()},
           {natural(from.skipped_layers()), from.final_norm()},
-          from.is_kept()};
+          from.is_kept(),
+          natural(from.key_length())};
 }
 
 }  // namespace

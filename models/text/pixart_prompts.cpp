@@ -12,6 +12,7 @@ constexpr std::array kT5Alone = {PromptEncoder{.encoder = "text_encoder",
                                                .tokenizer_kind = "T5",
                                                .most_tokens = 300,
                                                .is_masked = true,
+                                               .row_multiple = 128,
                                                .wanted = {}}};
 
 /// What diffusers does when bs4 or ftfy is not installed. With both, its

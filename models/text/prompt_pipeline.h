@@ -25,9 +25,17 @@ struct PromptEncoder {
   bool reads_second = false;
   /// Tokens that it is given at most, with begin and end marks.
   std::int64_t most_tokens = 0;
+  /// Whether the tokenizer's own max_length, where there is one, counts in
+  /// place of most_tokens.
+  bool takes_stated_length = false;
   /// Whether padding is left out of attention, and so never computed. If not,
   /// it is made of tokens as any other.
   bool is_masked = false;
+  /// Whether `use_attention_mask` in the encoder's configuration counts: then
+  /// padding is computed, but attention does not see it.
+  bool heeds_mask_key = false;
+  /// Rows of the encoder's table are made a multiple of this number.
+  std::int64_t row_multiple = 1;
   HiddenState wanted;
 };
 
@@ -47,8 +55,7 @@ struct PromptPipeline {
   /// The text that tokenizers are given for what the user wrote.
   /// Errors: Errc::invalid_argument for ill-formed UTF-8.
   std::string (*cleaned)(std::string_view prompt);
-  /// encoded: by each encoder in turn.
-  /// Errors: Errc::corrupt_file for encoders that do not fit each other.
+  /// encoded: by each encoder in turn; of one length, unless it is masked.
   Condition (*condition)(std::span<const EncodedPrompt> encoded);
   /// The condition of no negative prompt, beside `like`, that of a prompt.
   /// Null: a missing negative prompt is an empty text.
@@ -62,6 +69,9 @@ struct PromptPipeline {
   /// Whether a prompt may be taken from an earlier layer of the encoders
   /// (`clip_skip` of diffusers). Negative prompts always use the last layer.
   bool takes_clip_skip = false;
+  /// Whether a word with several vectors is read as all of them
+  /// (Tokenizer::with_all_vectors).
+  bool takes_several_vectors = false;
   /// A note for the user when `cleaned` changes a prompt.
   std::string_view note;
   /// The sizes that it samples at, for a network that was trained with latents

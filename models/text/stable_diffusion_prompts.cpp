@@ -8,13 +8,15 @@
 namespace troupe::models {
 namespace {
 
-/// Padding is attended to, so all 77 rows are computed.
+/// Padding is attended to, so all rows are computed, unless the encoder's
+/// configuration says otherwise.
 constexpr std::array kClipAlone = {
     PromptEncoder{.encoder = "text_encoder",
                   .tokenizer = "tokenizer",
                   .tokenizer_kind = "CLIP",
                   .most_tokens = 77,
-                  .is_masked = false,
+                  .takes_stated_length = true,
+                  .heeds_mask_key = true,
                   .wanted = {.skipped_layers = 0, .final_norm = true}}};
 
 /// The tokenizer does what is done to the text.
@@ -38,6 +40,7 @@ extern constinit const PromptPipeline kStableDiffusion{
     .cleaned = unchanged,
     .condition = sd_condition,
     .takes_clip_skip = true,
+    .takes_several_vectors = true,
     .note = {}};
 
 }  // namespace troupe::models

@@ -12,20 +12,21 @@ namespace {
 constexpr const char* kEmbeds = "prompt_embeds";
 constexpr const char* kPooledName = "pooled";
 
-/// Padding is attended to, so all 77 rows are computed.
+/// Padding is attended to, so all rows are computed, whatever the encoders'
+/// configurations say of masks.
 constexpr std::array kClipAndBigG = {
     PromptEncoder{.encoder = "text_encoder",
                   .tokenizer = "tokenizer",
                   .tokenizer_kind = "CLIP",
                   .most_tokens = 77,
-                  .is_masked = false,
+                  .takes_stated_length = true,
                   .wanted = {.skipped_layers = 1, .final_norm = false}},
     PromptEncoder{.encoder = "text_encoder_2",
                   .tokenizer = "tokenizer_2",
                   .tokenizer_kind = "CLIP",
                   .reads_second = true,
                   .most_tokens = 77,
-                  .is_masked = false,
+                  .takes_stated_length = true,
                   .wanted = {.skipped_layers = 1, .final_norm = false}}};
 
 constexpr std::array<std::string_view, 2> kMeanAndStd = {"latents_mean",
@@ -37,13 +38,9 @@ std::string as_written(std::string_view prompt) {
   return std::string(prompt);
 }
 
-/// The rows of both encoders side by side: [77, 768 + 1280].
+/// The rows of both encoders side by side: [N, 768 + 1280]. Prompts are of one
+/// length for both.
 Tensor side_by_side(const Tensor& first, const Tensor& second) {
-  require(first.dim(0) == second.dim(0), Errc::corrupt_file, "text_encoder_2",
-          "the text encoders do not fit each other: got " +
-              std::to_string(first.dim(0)) + " and " +
-              std::to_string(second.dim(0)) + " tokens",
-          "compare max_position_embeddings in their config.json");
   Tensor joined({first.dim(0), first.dim(1) + second.dim(1)}, DType::f32);
   for (std::int64_t row = 0; row < joined.dim(0); ++row) {
     std::byte* at = joined.item(row).bytes().data();
@@ -86,6 +83,7 @@ extern constinit const PromptPipeline kStableDiffusionXl{
     .gives_pooled = true,
     .latent_keys = kMeanAndStd,
     .takes_clip_skip = true,
+    .takes_several_vectors = true,
     .note = {}};
 
 }  // namespace troupe::models

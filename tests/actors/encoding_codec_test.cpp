@@ -42,6 +42,7 @@ TEST(EncodingCodec, BringsAnOfferBack) {
     EXPECT_EQ(came.texts[i].wanted.skipped_layers, text.wanted.skipped_layers);
     EXPECT_EQ(came.texts[i].wanted.final_norm, text.wanted.final_norm);
     EXPECT_EQ(came.texts[i].is_kept, text.is_kept);
+    EXPECT_EQ(came.texts[i].key_length, text.key_length);
   }
   EncodingRecord other = record;
   other.isa.reset();
@@ -132,7 +133,9 @@ TEST(EncodingRecord, ThatNoProcessMakesIsRefused) {
       [](auto& r) { r.texts.back().encoder = 2; },
       [](auto& r) { r.texts.back().encoder = -1; },
       [](auto& r) { r.texts.back().ids.clear(); },
-      [](auto& r) { r.texts.back().ids.resize(2049); },
+      [](auto& r) { r.texts.back().ids.resize(4097); },
+      [](auto& r) { r.texts.back().key_length = 2; },
+      [](auto& r) { r.texts.back().key_length = -1; },
       [](auto& r) { r.texts.back().wanted.skipped_layers = -1; },
       [](auto& r) { r.texts.back().wanted.skipped_layers = 1 << 20U; }};
   for (std::size_t i = 0; i < damages.size(); ++i) {

@@ -22,7 +22,7 @@ inline EncodingRecord some_encoding() {
                      {"text_encoder_2", "T5EncoderModel", "{}"}};
   record.texts = {{0, {1, 2, 3}, {1, false}},
                   {0, {4}, {0, true}, true},
-                  {1, {1, 2}, {2, false}},
+                  {1, {1, 2}, {2, false}, false, 1},
                   {1, {9}, {2, true}}};
   return record;
 }

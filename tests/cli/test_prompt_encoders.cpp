@@ -1,9 +1,196 @@
 // What text encoders read of a prompt, and which of their layers is taken.
 
+#include <algorithm>
+#include <cstring>
+
+#include "models/safetensors.h"
 #include "tests/cli/prompt_runs.h"
 
 namespace troupe::test {
 namespace {
+
+constexpr const char* kTokenizerConfig = "tokenizer/tokenizer_config.json";
+constexpr const char* kEncoderConfig = "text_encoder/config.json";
+constexpr const char* kEncoderWeights = "text_encoder/model.safetensors";
+
+/// What `encode` makes of a prompt: the rows of its first text.
+Tensor embeds_of(const ChangedPipeline& pipeline, const Arguments& more) {
+  const Outcome outcome =
+      pipeline.run_verb("encode", joined({"--exists", "replace"}, more));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const models::SafetensorsFile file(pipeline.path("out.safetensors"));
+  return file.read(*file.find("prompt_embeds")).item(0);
+}
+
+bool rows_equal(const Tensor& a, const Tensor& b, std::int64_t rows) {
+  return std::ranges::equal(a.slice(0, rows).bytes(), b.slice(0, rows).bytes());
+}
+
+/// The weights of the text encoder with some tensors changed by fn.
+template <typename Fn>
+void change_weights(const ChangedPipeline& pipeline, const Fn& fn) {
+  const std::string path = pipeline.part(kEncoderWeights).string();
+  std::vector<NamedTensor> tensors;
+  {
+    const models::SafetensorsFile file(path);
+    for (const auto& entry : file.header().entries) {
+      tensors.push_back({std::string(entry.name), file.read(entry)});
+    }
+  }
+  std::ranges::for_each(tensors, fn);
+  models::write_safetensors(path, tensors);
+}
+
+/// A tensor with more rows; the first ones again.
+Tensor with_rows_again(const Tensor& tensor, std::int64_t rows) {
+  Tensor longer(Shape{rows, tensor.dim(1)}, tensor.dtype());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::ranges::copy(tensor.item(i % tensor.dim(0)).bytes(),
+                      longer.item(i).bytes().begin());
+  }
+  return longer;
+}
+
+// Tokens see none behind them, so a shorter text's rows are the first of a
+// longer one's.
+TEST(PromptLength, IsThatOfTheTokenizer) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  const Arguments fox = {"--prompt", "a red fox"};
+  const Tensor usual = embeds_of(pipeline, fox);
+  EXPECT_EQ(usual.dim(0), 77);
+  pipeline.change(kTokenizerConfig, "\"model_max_length\": 77",
+                  "\"model_max_length\": 20");
+  const Tensor shorter = embeds_of(pipeline, fox);
+  ASSERT_EQ(shorter.dim(0), 20);
+  EXPECT_TRUE(rows_equal(shorter, usual, 20));
+  const std::string words =
+      "a red fox and a dog and a cat and a horse and a bird and a fish and a "
+      "house and a tree";
+  EXPECT_NE(
+      pipeline.run_verb("encode", {"--exists", "replace", "--prompt", words})
+          .err.find("longer than the model takes"),
+      std::string::npos);
+  const Outcome shown = run({"inspect", pipeline.part("").string(), "--json"});
+  EXPECT_EQ(shown.json()["items"][0]["text_encoders"][0]["tokenizer"]
+                        ["longest_prompt"],
+            20);
+}
+
+TEST(PromptLength, GrowsWithTheEncodersPositions) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  pipeline.change(kTokenizerConfig, "\"model_max_length\": 77",
+                  "\"model_max_length\": 248");
+  for (const char* verb : {"encode", "sample"}) {
+    const Outcome refused = pipeline.run_verb(verb);
+    expect_refused(refused, 6,
+                   "model_max_length: got 248, expected 2 to 77, the positions "
+                   "of text_encoder");
+    EXPECT_EQ(refused.err_lines(), 1) << refused.err;
+  }
+  pipeline.change(kEncoderConfig, "\"max_position_embeddings\": 77",
+                  "\"max_position_embeddings\": 248");
+  change_weights(pipeline, [](NamedTensor& named) {
+    if (named.name.ends_with("position_embedding.weight")) {
+      named.tensor = with_rows_again(named.tensor, 248);
+    }
+  });
+  std::string words;
+  while (words.size() < 200) {
+    words += "cat ";
+  }
+  const Outcome outcome = pipeline.run_verb("encode", {"--prompt", words});
+  EXPECT_EQ(outcome.err.find("left out"), std::string::npos) << outcome.err;
+  EXPECT_EQ(embeds_of(pipeline, {"--prompt", words}).dim(0), 248);
+}
+
+TEST(PromptLength, HasRoomForTheMarks) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  pipeline.change(kTokenizerConfig, "\"model_max_length\": 77",
+                  "\"model_max_length\": 1");
+  expect_refused(pipeline.run_verb("encode"), 6,
+                 "model_max_length: got 1, expected 2 to 77");
+}
+
+TEST(PromptLength, IsOneForBothEncoders) {
+  const ChangedPipeline pipeline("pipeline_sdxl");
+  pipeline.change(kTokenizerConfig, "\"model_max_length\": 77",
+                  "\"model_max_length\": 64");
+  expect_refused(pipeline.run_verb("encode"), 6,
+                 "at different lengths: got 77, expected 64 as tokenizer");
+  pipeline.change("tokenizer_2/tokenizer_config.json",
+                  "\"model_max_length\": 77", "\"model_max_length\": 64");
+  EXPECT_EQ(embeds_of(pipeline, {}).dim(0), 64);
+}
+
+// The reference is transformers' arithmetic in f64.
+TEST(AttentionMask, HidesPaddingWhereTheEncoderSaysSo) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  const Arguments fox = {"--prompt", "a red fox", "--cache",
+                         pipeline.path("cache")};
+  const Tensor plain = embeds_of(pipeline, fox);
+  pipeline.change(kEncoderConfig, "{", "{\"use_attention_mask\": true,");
+  const Tensor masked = embeds_of(pipeline, fox);
+  EXPECT_EQ(masked.shape(), plain.shape());
+  EXPECT_TRUE(rows_equal(masked, plain, 8));
+  const float last[] = {-1.22077535F, -0.74152235F, 0.12272737F, 0.61783926F};
+  for (std::size_t i = 0; i < std::size(last); ++i) {
+    EXPECT_NEAR(masked.item(76).data<float>()[i], last[i], 1e-4) << i;
+  }
+  const Tensor again = embeds_of(pipeline, fox);
+  EXPECT_TRUE(rows_equal(again, masked, 77));
+  EXPECT_FALSE(rows_equal(masked, plain, 9));
+}
+
+/// Stable Diffusion XL gives its encoders no mask, whatever they say.
+TEST(AttentionMask, IsNotThatOfStableDiffusionXl) {
+  const ChangedPipeline pipeline("pipeline_sdxl");
+  const Tensor plain = embeds_of(pipeline, {});
+  pipeline.change(kEncoderConfig, "{", "{\"use_attention_mask\": true,");
+  EXPECT_TRUE(rows_equal(embeds_of(pipeline, {}), plain, 77));
+}
+
+/// A pipeline whose encoder has a row for each of three more tokens.
+void add_words(const ChangedPipeline& pipeline, const std::string& words) {
+  pipeline.change(kEncoderConfig, "\"vocab_size\": 714", "\"vocab_size\": 717");
+  change_weights(pipeline, [](NamedTensor& named) {
+    if (named.name.ends_with("token_embedding.weight")) {
+      named.tensor = with_rows_again(named.tensor, 717);
+    }
+  });
+  if (!words.empty()) {
+    pipeline.replace("tokenizer/added_tokens.json", words);
+  }
+}
+
+/// The reference has the same rows as words of one vector each.
+TEST(TrainedWord, OfSeveralVectorsIsReadAsAllOfThem) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  add_words(pipeline, R"({"<toy>": 714, "<toy>_1": 715, "<toy>_2": 716})");
+  const ChangedPipeline single("pipeline_sd15");
+  add_words(single, R"({"<toy>": 714, "<b>": 715, "<c>": 716})");
+  EXPECT_TRUE(rows_equal(embeds_of(pipeline, {"--prompt", "a <toy> fox"}),
+                         embeds_of(single, {"--prompt", "a <toy> <b> <c> fox"}),
+                         77));
+  const auto latents = [](const ChangedPipeline& of, const char* negative) {
+    const Outcome outcome = of.run_verb(
+        "sample", {"--json", "--steps", "1", "--exists", "replace", "--out",
+                   of.path("a.png"), "--negative-prompt", negative});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["latents_xxh3"];
+  };
+  EXPECT_EQ(latents(pipeline, "<toy>"), latents(single, "<toy> <b> <c>"));
+  EXPECT_NE(latents(pipeline, "<toy>"), latents(single, "<toy>"));
+}
+
+TEST(TrainedWord, WhoseIdIsMissingIsNoted) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  add_words(pipeline, "");
+  const Outcome outcome = pipeline.run_verb("encode");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("it has 714 ids, and text_encoder 717 rows"),
+            std::string::npos)
+      << outcome.err;
+}
 
 /// Stable Diffusion XL has two encoders, each of which may read its own text.
 TEST(SecondPrompt, IsReadByTheSecondEncoder) {
