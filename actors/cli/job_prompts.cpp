@@ -18,6 +18,7 @@
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
+#include "models/text/prompt_syntax.h"
 #include "models/text/unicode.h"
 
 namespace troupe::actors {
@@ -120,17 +121,30 @@ class CutNote {
   std::string first_;
 };
 
-/// "(word:1.2)" is how other programs write that a word counts more.
-void note_weights(const std::string& text, std::vector<std::string>& notes) {
-  const std::size_t open = text.find('(');
-  const std::size_t colon = text.find(':', std::min(open, text.size()));
-  if (open != std::string::npos && colon != std::string::npos &&
-      text.find(')', colon) != std::string::npos) {
-    add_note(notes,
-             "a prompt has brackets with a colon, as in (word:1.2): they are "
-             "taken literally, as diffusers takes them");
+/// Notes that prompts have what means something in other programs: that of the
+/// first one in words.
+class SyntaxNote {
+ public:
+  void look(const std::string& text) {
+    const std::string_view found = models::foreign_syntax(text);
+    if (!found.empty() && count_++ == 0) {
+      first_ = found;
+    }
   }
-}
+  void add_to(std::vector<std::string>& notes) const {
+    if (count_ > 0) {
+      add_note(notes,
+               fmt::format("{} {} what means something in other programs, as "
+                           "{}: it is taken literally, as diffusers takes it",
+                           counted(count_, "prompt"),
+                           count_ == 1 ? "has" : "have", in_quotes(first_)));
+    }
+  }
+
+ private:
+  std::uint64_t count_ = 0;
+  std::string first_;
+};
 
 void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
   const PromptSource& source = *prompts.source;
@@ -138,23 +152,25 @@ void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
     add_note(notes, note);
   }
   CutNote cut;
+  SyntaxNote syntax;
   for (const std::string& text : prompts.texts) {
     prompts.tokens.push_back(source.tokens(text, prompts.second));
     cut.look(text, prompts.second, source.pipeline(), prompts.tokens.back());
-    note_weights(text, notes);
+    syntax.look(text);
     if (source.pipeline().cleaned(text) != text) {
       add_note(notes, std::string(source.pipeline().note));
     }
   }
-  note_weights(prompts.second, notes);
+  syntax.look(prompts.second);
   const std::optional<std::string> negative = prompts.negative_text();
   if (negative) {
     prompts.tokens.push_back(source.tokens(*negative, prompts.negative_second));
     cut.look(*negative, prompts.negative_second, source.pipeline(),
              prompts.tokens.back());
-    note_weights(*negative, notes);
-    note_weights(prompts.negative_second, notes);
+    syntax.look(*negative);
+    syntax.look(prompts.negative_second);
   }
+  syntax.add_to(notes);
   cut.add_to(notes);
 }
 

@@ -462,7 +462,16 @@ TEST(Prompts, SayWhatIsCutOffOrTakenLiterally) {
     EXPECT_NE(outcome.err.find("taken literally"), std::string::npos)
         << outcome.err;
   }
+  const Outcome marked =
+      sample({"--prompt-file",
+              folder.write("p.txt", "a fox\n<lora:x:0.8> fox\n((fox))\n"),
+              "--negative-prompt", "[rain|fog]"});
+  EXPECT_NE(marked.err.find("3 prompts have what means something in other "
+                            "programs, as '<lora:x:0.8>'"),
+            std::string::npos)
+      << marked.err;
   EXPECT_EQ(sample(kFox).err, "");
+  EXPECT_EQ(sample({"--prompt", "(best quality), 1girl: smile)"}).err, "");
 }
 
 TEST(Prompts, OfARandomModelMayBeMissing) {

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "models/checkpoint.h"
 #include "models/text/prompt_pipeline.h"
+#include "models/text/prompt_syntax.h"
 #include "models/text/python_text.h"
 #include "models/text/tokenizer_kinds.h"
 #include "tests/models/helpers.h"
@@ -47,6 +49,105 @@ TEST(PythonText, RefusesWhatIsNotUtf8) {
             Errc::invalid_argument);
   EXPECT_EQ(error_of([] { (void)python_stripped("\xC3"); }).code(),
             Errc::invalid_argument);
+}
+
+TEST(PromptSyntax, OfOtherProgramsIsFound) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"a (red:1.2) cat", "(red:1.2)"},
+      {"(a cat:1)", "(a cat:1)"},
+      {"(a (red) cat:1.3)", "(a (red) cat:1.3)"},
+      {"a cat <lora:detail:0.8>", "<lora:detail:0.8>"},
+      {"<LoRA:x:1>, cat", "<LoRA:x:1>"},
+      {"<lyco:x:1:2> <b>", "<lyco:x:1:2>"},
+      {"<hypernet:x:.5>", "<hypernet:x:.5>"},
+      {"a ((red)) cat", "((red))"},
+      {"(((red)))", "((red))"},
+      {"a [[red]] cat", "[[red]]"},
+      {"a {{red}} cat", "{{red}}"},
+      {"a [cow|horse] here", "[cow|horse]"},
+      {"a {cow|horse} here", "{cow|horse}"},
+      {"[a|b]", "[a|b]"},
+      {"a [cat:dog:0.5]", "[cat:dog:0.5]"},
+      {"a [dog:10] cat", "[dog:10]"},
+      {"a [cat::8]", "[cat::8]"},
+      {"a cat BREAK a dog", "BREAK"},
+      {"a cat, BREAK, a dog", "BREAK"},
+      {"a cat\nBREAK\na dog", "BREAK"},
+      {"a cat AND a dog", "AND"},
+      {"a cat++ on a mat", "cat++"},
+      {"x++", "x++"},
+      {"a mat---, a cat", "mat---"},
+      {"(red cat)++", "(red cat)"},
+      {"(red cat)1.3", "(red cat)"},
+      {"(\"a\", \"b\").blend(1, 1)", ").blend("},
+      {"hata \\(style\\)", "\\("},
+      {"(\xD0\xBA\xD0\xBE\xD1\x82:1.1)", "(\xD0\xBA\xD0\xBE\xD1\x82:1.1)"}};
+  for (const auto& [prompt, found] : cases) {
+    EXPECT_EQ(foreign_syntax(prompt), found) << prompt;
+  }
+}
+
+TEST(PromptSyntax, IsNotOrdinaryText) {
+  for (const char* prompt : {"",
+                             "a cat",
+                             "(best quality), 1girl: smile)",
+                             "a cat (sitting)",
+                             "portrait: a man (aged 40), oil",
+                             "a (cat: a small one) here",
+                             "a 16:9 picture (ratio 16:9)",
+                             "at noon (12:30)",
+                             "[closed]",
+                             "a sign [sic] on a door",
+                             "a sad face :(( and a glad one :))",
+                             ":((",
+                             "(a) and (b)",
+                             "f(g(x))",
+                             "a C++ book",
+                             "an A++ rating",
+                             "Notepad++",
+                             "a cat--black and white",
+                             "well-known",
+                             "e = mc2 + 1 ++ 2",
+                             "take a break",
+                             "BREAK",
+                             "BREAK the rules",
+                             "COFFEE BREAK TIME",
+                             "a neon sign saying BREAK in red",
+                             "the word \"BREAK\" on it",
+                             "LOVE AND PEACE",
+                             "a BLACK AND WHITE photo",
+                             "AND",
+                             "ANDROID phone",
+                             "a < b and b > a: yes",
+                             "<cat-toy> on a mat",
+                             "1 < 2: <b>",
+                             "{x}",
+                             "a|b",
+                             "(a|b)",
+                             "smile :)",
+                             "a cat :3)",
+                             "(a cat :3)",
+                             "()",
+                             "(())",
+                             "[]",
+                             "[|]",
+                             "(:1.2)",
+                             "((",
+                             "))",
+                             "a (b",
+                             "x+",
+                             "12++",
+                             "embedding"}) {
+    EXPECT_EQ(foreign_syntax(prompt), "") << prompt;
+  }
+  // Any text takes a time that grows with its size.
+  for (const char* part : {"<", "(", "[", "{", ":1", "AND,", "BREAK ", "a++"}) {
+    std::string text;
+    while (text.size() < (std::size_t{1} << 20U)) {
+      text += part;
+    }
+    (void)foreign_syntax(text);
+  }
 }
 
 TEST(PromptPipeline, IsFoundByItsClass) {
