@@ -64,6 +64,16 @@ struct EmulationConfig {
   std::optional<double> jitter;
 };
 
+/// What SDXL is told of a picture. Unset: the picture's own sides, and that
+/// nothing was cut off.
+struct SizeConfig {
+  std::optional<PictureSize> original;
+  std::optional<PictureCorner> crop;
+  std::optional<PictureSize> target;
+
+  friend bool operator==(const SizeConfig&, const SizeConfig&) = default;
+};
+
 /// Every option of the command line, from all sources, parsed once. Groups
 /// follow `troupe sample --help`.
 struct Config {
@@ -80,7 +90,9 @@ struct Config {
   std::string prompt_embeds;  ///< a file of encoded prompts in their place
   std::optional<PictureSize> size;  ///< unset: as the model was trained
   bool no_resolution_bins = false;  ///< sample at `size` whatever it is
-  bool vae_tiling = false;          ///< pictures are decoded in tiles
+  SizeConfig told;                  ///< of `size` in place of what is
+  SizeConfig told_negative;  ///< in guidance's other branch; unset: the same
+  bool vae_tiling = false;   ///< pictures are decoded in tiles
   SampleRange samples;
   /// `samples` is a count, and so many are made of each prompt.
   bool samples_per_prompt = true;

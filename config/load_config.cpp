@@ -109,6 +109,8 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.methods.clear();
   config.size.reset();
   config.no_resolution_bins = false;
+  config.told = {};
+  config.told_negative = {};
   config.prompts.clear();
   config.prompt_2.clear();
   config.prompt_file.clear();

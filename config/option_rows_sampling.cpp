@@ -67,6 +67,17 @@ Field prompts_field() {
           }};
 }
 
+/// A member of Config::told or Config::told_negative.
+template <typename T, typename Parse>
+Field told_field(SizeConfig Config::*branch,
+                 std::optional<T> SizeConfig::*member, Parse parse) {
+  return {
+      [=](Config& config, Text place, Text text) {
+        config.*branch.*member = parse(place, text);
+      },
+      [=](const Config& config) { return text_of(config.*branch.*member); }};
+}
+
 Field final_sigmas_field() {
   static const Names kNames = {"zero", "sigma_min"};
   Field final_sigmas =
@@ -146,6 +157,37 @@ std::span<const Option> sampling_rows() {
        "sample at --size itself, not at the nearest size that the pipeline was "
        "made for (PixArt)",
        kModel, kRuns, field(&Config::no_resolution_bins)},
+      {"original-size", "", 0, "WxH",
+       "what the network is told of the picture before it was scaled (Stable "
+       "Diffusion XL)",
+       kModel, kRuns,
+       told_field(&Config::told, &SizeConfig::original, parse_size),
+       "the picture's size"},
+      {"crop", "crops-coords-top-left", 0, "TOP,LEFT",
+       "how much the network is told to have been cut off, in pixels (Stable "
+       "Diffusion XL)",
+       kModel, kRuns,
+       told_field(&Config::told, &SizeConfig::crop, parse_corner), "0,0"},
+      {"target-size", "", 0, "WxH",
+       "the size that the network is told in place of the picture's (Stable "
+       "Diffusion XL)",
+       kModel, kRuns,
+       told_field(&Config::told, &SizeConfig::target, parse_size),
+       "the picture's size"},
+      {"negative-original-size", "", 0, "WxH",
+       "--original-size of what guidance leads away from; beside "
+       "--negative-target-size",
+       kModel, kRuns,
+       told_field(&Config::told_negative, &SizeConfig::original, parse_size),
+       "as --original-size"},
+      {"negative-crop", "negative-crops-coords-top-left", 0, "TOP,LEFT",
+       "--crop of it; beside the negative sizes", kModel, kRuns,
+       told_field(&Config::told_negative, &SizeConfig::crop, parse_corner),
+       "0,0 beside the negative sizes, else as --crop"},
+      {"negative-target-size", "", 0, "WxH",
+       "--target-size of it; beside --negative-original-size", kModel, kRuns,
+       told_field(&Config::told_negative, &SizeConfig::target, parse_size),
+       "as --target-size"},
       {"vae-tiling", "enable-vae-tiling", 0, "",
        "decode large pictures in overlapping tiles, as diffusers does: memory "
        "of a tile, and a slightly different picture",

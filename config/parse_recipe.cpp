@@ -137,6 +137,23 @@ class JsonReader : public FieldReader<JsonReader, json> {
            "a text of at most 64 KiB");
   }
 
+  /// Of a type that `parse` reads from text.
+  template <typename T, typename Parse>
+  void read_text(const char* key, const json& in, T& value, Parse parse) {
+    expect(in.is_string(), key, in, "a text");
+    try {
+      value = parse(place_, in.get<std::string>());
+    } catch (const Error&) {
+      refuse(key, in, "what the option of this name takes");
+    }
+  }
+  void read(const char* key, const json& in, PictureSize& value) {
+    read_text(key, in, value, parse_size);
+  }
+  void read(const char* key, const json& in, PictureCorner& value) {
+    read_text(key, in, value, parse_corner);
+  }
+
   const std::string& place_;
   const json& in_;
   std::string name_;

@@ -309,6 +309,28 @@ std::string to_string(const PictureSize& size) {
   return std::to_string(size.width) + "x" + std::to_string(size.height);
 }
 
+PictureCorner parse_corner(std::string_view place, std::string_view text) {
+  const std::string_view wanted = trimmed(text);
+  const std::size_t comma = std::min(wanted.find(','), wanted.size());
+  const auto side = [&](std::string_view part, std::int64_t& value) {
+    return read_number(part, value) && value >= 0 &&
+           value <= kMostPixelsPerSide;
+  };
+  PictureCorner corner;
+  if (comma == wanted.size() ||
+      !side(trimmed(wanted.substr(0, comma)), corner.top) ||
+      !side(trimmed(wanted.substr(comma + 1)), corner.left)) {
+    fail(place, text,
+         "TOP,LEFT in pixels, 0 to " + std::to_string(kMostPixelsPerSide) +
+             " each");
+  }
+  return corner;
+}
+
+std::string to_string(const PictureCorner& corner) {
+  return std::to_string(corner.top) + "," + std::to_string(corner.left);
+}
+
 std::vector<DeviceChoice> parse_devices(std::string_view place,
                                         std::string_view text) {
   const std::vector<std::string> items = parse_list(place, text);

@@ -106,6 +106,18 @@ struct PictureSize {
                                      std::string_view text);
 [[nodiscard]] std::string to_string(const PictureSize& size);
 
+/// A corner of a picture, in pixels from the top and from the left.
+struct PictureCorner {
+  std::int64_t top = 0;
+  std::int64_t left = 0;
+
+  friend bool operator==(const PictureCorner&, const PictureCorner&) = default;
+};
+/// "64,0": top and left, 0 to 16384 each. Errors: Errc::invalid_argument.
+[[nodiscard]] PictureCorner parse_corner(std::string_view place,
+                                         std::string_view text);
+[[nodiscard]] std::string to_string(const PictureCorner& corner);
+
 /// A device as --device names it.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::cpu;

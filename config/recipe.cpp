@@ -40,6 +40,9 @@ class JsonWriter {
       out_[key] = readable(value);
     } else if constexpr (std::is_same_v<T, Verbatim>) {
       out_[key] = value.text;
+    } else if constexpr (std::is_same_v<T, PictureSize> ||
+                         std::is_same_v<T, PictureCorner>) {
+      out_[key] = to_string(value);
     } else {
       out_[key] = value;
     }
@@ -98,6 +101,17 @@ std::vector<Setting> to_settings(const Recipe& recipe,
     say("no-resolution-bins",
         recipe.resolution_bins.value_or(false) ? "false" : "true");
   }
+  const auto say_sides = [&](const char* key, const auto& value) {
+    if (value) {
+      say(key, to_string(*value));
+    }
+  };
+  say_sides("original-size", recipe.original_size);
+  say_sides("crop", recipe.crop);
+  say_sides("target-size", recipe.target_size);
+  say_sides("negative-original-size", recipe.negative_original_size);
+  say_sides("negative-crop", recipe.negative_crop);
+  say_sides("negative-target-size", recipe.negative_target_size);
   say("vae-tiling", recipe.vae_tile ? "true" : "false");
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));

@@ -61,6 +61,15 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"resolution_bins",
             "whether it was sampled at the nearest bin; absent: false"},
         r.resolution_bins);
+  visit(Key{"original_size", "as --original-size; absent: the picture's"},
+        r.original_size);
+  visit(Key{"crop", "as --crop; absent: 0,0"}, r.crop);
+  visit(Key{"target_size", "as --target-size; absent: the picture's"},
+        r.target_size);
+  visit(Key{"negative_original_size", "of the other branch; absent: the same"},
+        r.negative_original_size);
+  visit(Key{"negative_crop", "the same"}, r.negative_crop);
+  visit(Key{"negative_target_size", "the same"}, r.negative_target_size);
   visit(
       Key{"vae_tile", "side of the decoder's tiles in latents; absent: whole"},
       r.vae_tile);

@@ -49,6 +49,18 @@ struct NetworkMemory {
   }
 };
 
+/// What SDXL is told of a picture, in pixels: the sides of its original, how
+/// far that was cut off at the top and at the left, and the picture's own
+/// sides.
+struct PictureIds {
+  std::int64_t original_height = 0;
+  std::int64_t original_width = 0;
+  std::int64_t crop_top = 0;
+  std::int64_t crop_left = 0;
+  std::int64_t target_height = 0;
+  std::int64_t target_width = 0;
+};
+
 /// A number that describes the architecture, such as {"width", 1152}.
 struct NetworkFact {
   std::string_view name;
@@ -74,13 +86,18 @@ class DenoiserDescription {
   [[nodiscard]] virtual std::int64_t prompt_width() const { return 0; }
   /// Width of the pooled vector that it takes beside; 0: none.
   [[nodiscard]] virtual std::int64_t pooled_width() const { return 0; }
-  /// Adds the picture's sides in pixels, for networks that take sides, unless
-  /// the condition has them. Here: adds nothing.
-  virtual void add_sides(std::int64_t /*height*/, std::int64_t /*width*/,
+  /// Whether it is told the picture's sides.
+  [[nodiscard]] virtual bool takes_sides() const { return false; }
+  /// Adds what a network that takes sides is told of the picture, unless the
+  /// condition has it. Here: adds nothing.
+  virtual void add_sides(const PictureIds& /*ids*/,
                          Condition& /*condition*/) const {}
   /// A valid condition, to measure the speed of the network: class 0, or random
-  /// prompt_embeds of the longest prompt.
-  [[nodiscard]] virtual Condition any_condition() const { return {0}; }
+  /// prompt_embeds of the longest prompt, with `ids` where it takes sides.
+  [[nodiscard]] virtual Condition any_condition(
+      const PictureIds& /*ids*/) const {
+    return {0};
+  }
   /// Checks names, shapes and values of a condition. Here: those of networks
   /// that are conditioned on a class label alone.
   /// Errors: Errc::invalid_argument with the tensor's name.

@@ -75,7 +75,7 @@ DenoiserInfo PixArtDescription::info(const Shape& latents,
   return info;
 }
 
-Condition PixArtDescription::any_condition() const {
+Condition PixArtDescription::any_condition(const PictureIds& /*ids*/) const {
   Tensor embeds({kPromptTokens, config_.caption_channels}, DType::f32);
   fill_normal({}, embeds);
   Condition condition;

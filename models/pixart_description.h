@@ -27,7 +27,7 @@ class PixArtDescription final : public DenoiserDescription {
   [[nodiscard]] std::int64_t prompt_width() const override {
     return config_.caption_channels;
   }
-  [[nodiscard]] Condition any_condition() const override;
+  [[nodiscard]] Condition any_condition(const PictureIds& ids) const override;
   [[nodiscard]] NetworkMemory memory(
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,

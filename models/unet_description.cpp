@@ -144,7 +144,7 @@ DenoiserInfo UNetDescription::info(const Shape& latents, DType compute) const {
   return info;
 }
 
-Condition UNetDescription::any_condition() const {
+Condition UNetDescription::any_condition(const PictureIds& ids) const {
   const auto random = [](const Shape& shape) {
     Tensor tensor(shape, DType::f32);
     fill_normal({}, tensor);
@@ -155,22 +155,21 @@ Condition UNetDescription::any_condition() const {
                 random({kPromptTokens, config_.cross_attention_dim}));
   if (config_.has_sizes()) {
     condition.add("pooled", random({config_.pooled_width}));
-    const auto side = 8 * config_.latent_shape()[1];
-    add_sides(side, side, condition);
+    add_sides(ids, condition);
   }
   return condition;
 }
 
-void UNetDescription::add_sides(std::int64_t height, std::int64_t width,
+void UNetDescription::add_sides(const PictureIds& ids,
                                 Condition& condition) const {
   if (!config_.has_sizes() || condition.find("size_ids") != nullptr) {
     return;
   }
-  // Sides of the original, its upper left corner, sides of the picture.
-  const std::array<std::int64_t, UNetConfig::kSizes> ids = {height, width, 0, 0,
-                                                            height, width};
+  const std::array<std::int64_t, UNetConfig::kSizes> all = {
+      ids.original_height, ids.original_width, ids.crop_top,
+      ids.crop_left,       ids.target_height,  ids.target_width};
   Tensor sizes({UNetConfig::kSizes}, DType::f32);
-  std::ranges::transform(ids, sizes.span<float>().begin(), [](std::int64_t id) {
+  std::ranges::transform(all, sizes.span<float>().begin(), [](std::int64_t id) {
     return static_cast<float>(id);
   });
   condition.add("size_ids", std::move(sizes));

@@ -30,10 +30,12 @@ class UNetDescription final : public DenoiserDescription {
   [[nodiscard]] std::int64_t pooled_width() const override {
     return config_.pooled_width;
   }
-  /// size_ids of a picture that was neither resized nor cropped.
-  void add_sides(std::int64_t height, std::int64_t width,
-                 Condition& condition) const override;
-  [[nodiscard]] Condition any_condition() const override;
+  [[nodiscard]] bool takes_sides() const override {
+    return config_.has_sizes();
+  }
+  /// As "size_ids".
+  void add_sides(const PictureIds& ids, Condition& condition) const override;
+  [[nodiscard]] Condition any_condition(const PictureIds& ids) const override;
   [[nodiscard]] NetworkMemory memory(
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,

@@ -100,7 +100,7 @@ std::vector<models::Condition> conditions_in(
     if (pooled) {
       condition.add(kPooled, pooled->item(i));
     }
-    model.side_adder()(condition);
+    model.side_adder()(condition, !prefix.empty());
     try {
       model.denoiser().check_condition(condition);
     } catch (const Error& error) {

@@ -103,7 +103,7 @@ int run_encode(Invocation& invocation) {
   print_notes(notes);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   const JobConditions conditions =
-      encode(prompts, by, stop, [](models::Condition&) {});
+      encode(prompts, by, stop, [](models::Condition&, bool) {});
   const bool has_masks = std::ranges::any_of(
       prompts.source->pipeline().encoders, &models::PromptEncoder::is_masked);
   write_tensors(config.out, embeds_of(conditions, has_masks),

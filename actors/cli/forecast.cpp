@@ -208,7 +208,7 @@ double worker_seconds(const TimedPass& pass, const JobDevice& device,
   });
   const std::unique_ptr<models::Denoiser> model =
       random_model(*pass.network, device);
-  const models::Condition condition = pass.network->any_condition();
+  const models::Condition condition = pass.network->any_condition({});
   try {
     std::vector<std::future<double>> times;
     times.reserve(contexts.size());

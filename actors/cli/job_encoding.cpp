@@ -117,7 +117,7 @@ JobConditions encode_by(const JobPrompts& prompts, const JobDevice& by,
         result.each, [](const auto& one) { return one.hash() != 0; });
     result.unconditional = source.no_negative(first->get());
     if (result.unconditional) {
-      finish(*result.unconditional);
+      finish(*result.unconditional, true);
     }
   }
   return result;

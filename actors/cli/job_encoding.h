@@ -16,9 +16,6 @@ namespace troupe::actors {
 using Elsewhere = std::function<EncodedElsewhere(const EncodingRecord& record,
                                                  PromptEncoders encoders)>;
 
-/// Makes a prompt's condition whole.
-using ConditionFinisher = std::function<void(models::Condition&)>;
-
 /// Encodes the prompts that have tokens, on the device `by` and with all cores,
 /// or elsewhere; what the cache has is not encoded. If a GPU fails or is too
 /// full meanwhile, the CPU encodes all of them, where it has the memory.

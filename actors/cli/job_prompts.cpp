@@ -280,9 +280,10 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
           "there is no first text beside it",
           "give --negative-prompt, too, which may be \"\"");
   if (prompts.texts.empty() && source.is_random()) {
-    prompts.given = {source.denoiser().any_condition()};
+    prompts.given = {source.denoiser().any_condition(source.ids(false))};
     if (is_guided) {
-      prompts.given_negative = prompts.given.front().get();
+      prompts.given_negative =
+          source.denoiser().any_condition(source.ids(true));
     }
     add_note(notes, "no --prompt given: random numbers stand in its place");
     return prompts;

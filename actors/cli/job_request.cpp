@@ -321,6 +321,14 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   if (!source.picture_size().empty()) {
     recipe.resolution_bins = true;
   }
+  recipe.original_size = source.told(false).original;
+  recipe.crop = source.told(false).crop;
+  recipe.target_size = source.told(false).target;
+  if (guidance_scale > 1 && source.told(true) != source.told(false)) {
+    recipe.negative_original_size = source.told(true).original;
+    recipe.negative_crop = source.told(true).crop;
+    recipe.negative_target_size = source.told(true).target;
+  }
   if (source.vae_tile() > 0) {
     recipe.vae_tile = source.vae_tile();
   }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "config/bundled_models.h"
+#include "config/option_table.h"
 #include "config/parse_value.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
@@ -90,6 +91,7 @@ ModelSource ModelSource::open(const config::Config& config,
   }
   source.latents_ = source.denoiser().latent_shape();
   source.choose_size(config);
+  source.take_told(config);
   if (config.vae_tiling) {
     source.take_tiles(config.place_of("vae-tiling"));
   }
@@ -183,12 +185,57 @@ void ModelSource::take_tiles(const std::string& place) {
   }
 }
 
-std::function<void(models::Condition&)> ModelSource::side_adder() const {
-  return [denoiser = model_.denoiser,
-          picture = decoded_shape()](models::Condition& condition) {
-    denoiser->add_sides(picture[picture.rank() - 2],
-                        picture[picture.rank() - 1], condition);
-  };
+void ModelSource::take_told(const config::Config& config) {
+  for (const char* key :
+       {"original-size", "crop", "target-size", "negative-original-size",
+        "negative-crop", "negative-target-size"}) {
+    require(denoiser().takes_sides() ||
+                config::find_option(key)->get(config).empty(),
+            Errc::invalid_argument, config.place_of(key),
+            "the model is told nothing about the sides of pictures",
+            "leave it out: Stable Diffusion XL takes it");
+  }
+  told_ = config.told;
+  told_negative_ = config.told_negative;
+  const bool has_original = told_negative_.original.has_value();
+  if (told_negative_ != config::SizeConfig{} &&
+      !(has_original && told_negative_.target)) {
+    throw Error(
+        Errc::invalid_argument,
+        config.place_of(has_original            ? "negative-original-size"
+                        : told_negative_.target ? "negative-target-size"
+                                                : "negative-crop"),
+        "the network is told all of the other branch, or nothing",
+        "give --negative-original-size and --negative-target-size, too");
+  }
+  if (told_negative_ == config::SizeConfig{}) {
+    told_negative_ = told_;
+  }
+}
+
+models::PictureIds ModelSource::ids(bool is_negative) const {
+  const Shape picture = decoded_shape();
+  const config::PictureSize whole{picture[picture.rank() - 1],
+                                  picture[picture.rank() - 2]};
+  const config::SizeConfig& told = this->told(is_negative);
+  const config::PictureSize original = told.original.value_or(whole);
+  const config::PictureCorner crop =
+      told.crop.value_or(config::PictureCorner{});
+  const config::PictureSize target = told.target.value_or(whole);
+  return {.original_height = original.height,
+          .original_width = original.width,
+          .crop_top = crop.top,
+          .crop_left = crop.left,
+          .target_height = target.height,
+          .target_width = target.width};
+}
+
+ConditionFinisher ModelSource::side_adder() const {
+  return
+      [denoiser = model_.denoiser, positive = ids(false), negative = ids(true)](
+          models::Condition& condition, bool is_negative) {
+        denoiser->add_sides(is_negative ? negative : positive, condition);
+      };
 }
 
 void ModelSource::open_checkpoint(const config::Config& config) {

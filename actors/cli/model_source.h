@@ -32,6 +32,10 @@ inline constexpr std::uint64_t kRandomWeightsSeed = 0;
 [[nodiscard]] models::Checkpoint open_folder(const config::Config& config);
 [[nodiscard]] std::string folder_name(const config::Config& config);
 
+/// Makes the condition of a prompt, or of a negative prompt, whole.
+using ConditionFinisher =
+    std::function<void(models::Condition& condition, bool is_negative)>;
+
 /// A model as its files describe it: known before any weight is read.
 class ModelSource {
  public:
@@ -96,9 +100,16 @@ class ModelSource {
   void cut_to(std::vector<std::int64_t> picture_size);
   /// The sizes that the pipeline samples at; none: any.
   [[nodiscard]] std::span<const models::ResolutionBin> bins() const;
-  /// Adds to a condition what the network is told of the picture's sides. It
-  /// needs nothing of this object.
-  [[nodiscard]] std::function<void(models::Condition&)> side_adder() const;
+  /// What the network is told of the picture in place of its sides: of the
+  /// branch that guidance leads away from, or of the other one.
+  [[nodiscard]] const config::SizeConfig& told(
+      bool is_negative) const noexcept {
+    return is_negative ? told_negative_ : told_;
+  }
+  /// What it is told, if it takes sides at all.
+  [[nodiscard]] models::PictureIds ids(bool is_negative) const;
+  /// Adds that to a condition of a branch. It needs nothing of this object.
+  [[nodiscard]] ConditionFinisher side_adder() const;
   /// The pipeline that model_index.json names: how prompts are encoded, and its
   /// default settings. Null for a folder without a known pipeline.
   [[nodiscard]] const models::PromptPipeline* pipeline() const noexcept {
@@ -161,6 +172,9 @@ class ModelSource {
   void choose_size(const config::Config& config);
   void resize(const config::PictureSize& size, const std::string& place,
               const char* hint);
+  /// Errors: Errc::invalid_argument for a network that is told no sides, and
+  /// for a negative size without the other one.
+  void take_told(const config::Config& config);
   /// Errors: Errc::unsupported for a decoder that has no tiles.
   void take_tiles(const std::string& place);
   void open_checkpoint(const config::Config& config);
@@ -189,6 +203,8 @@ class ModelSource {
   Shape latents_;
   std::optional<config::PictureSize> size_;
   std::vector<std::int64_t> picture_size_;
+  config::SizeConfig told_;
+  config::SizeConfig told_negative_;
   std::int64_t vae_tile_ = 0;
   std::string scheduler_config_;
   const models::PromptPipeline* pipeline_ = nullptr;

@@ -309,6 +309,7 @@ PromptSource::Work PromptSource::texts_of(
     ClipSkip clip_skip) const {
   Work work;
   work.prompts.resize(prompts.size());
+  work.first_negative = clip_skip.prompts;
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
     const models::PromptEncoder& of = pipeline_->encoders[e];
     work.record.encoders.push_back(encoders_[e].record);
@@ -368,7 +369,7 @@ PromptSource::Work PromptSource::work_of(
 
 std::vector<StoredCondition> PromptSource::conditions(
     const Work& work, const EncodedTexts& encoded,
-    const std::function<void(models::Condition&)>& finish) const {
+    const ConditionFinisher& finish) const {
   struct Text {
     std::size_t place;  ///< in the store
     std::int64_t length;
@@ -386,13 +387,14 @@ std::vector<StoredCondition> PromptSource::conditions(
            static_cast<std::int64_t>(work.record.texts[text].ids.size())});
     }
     auto read = [texts = std::move(texts), store = encoded.store(),
-                 pipeline = pipeline_, finish] {
+                 pipeline = pipeline_, finish,
+                 is_negative = conditions.size() >= work.first_negative] {
       std::vector<models::EncodedPrompt> prompt;
       for (const Text& text : texts) {
         prompt.push_back({EncodedTexts::from(*store, text.place), text.length});
       }
       models::Condition condition = pipeline->condition(prompt);
-      finish(condition);
+      finish(condition, is_negative);
       return condition;
     };
     const std::uint64_t hash = read().hash();

@@ -83,6 +83,7 @@ class PromptSource {
     /// For each prompt and encoder, a place in the record's texts; none for a
     /// prompt without tokens.
     std::vector<std::vector<std::size_t>> prompts;
+    std::size_t first_negative = 0;  ///< those from here on are negative
   };
   /// The texts of such a job alone.
   [[nodiscard]] Work texts_of(
@@ -103,7 +104,7 @@ class PromptSource {
   /// `condition`.
   [[nodiscard]] std::vector<StoredCondition> conditions(
       const Work& work, const EncodedTexts& encoded,
-      const std::function<void(models::Condition&)>& finish) const;
+      const ConditionFinisher& finish) const;
 
  private:
   void open_parts(const ModelSource& model);

@@ -36,7 +36,8 @@ class EncodingOnGpu : public testing::Test {
   static JobConditions encoded(const JobRequest& job) {
     SignalWatch signals;
     StopFlag stop(signals);
-    return encode(job.prompts, job.encoder.device, stop);
+    return encode(job.prompts, job.encoder.device, stop,
+                  job.source.side_adder());
   }
   static void expect_near(const models::Condition& got,
                           const models::Condition& want, double bound) {

@@ -186,7 +186,7 @@ class Pass {
     const std::span<const double> announced =
         announces ? std::span<const double>(timesteps_)
                   : std::span<const double>();
-    const models::Condition longest = description.any_condition();
+    const models::Condition longest = description.any_condition({});
     for (const bool is_guided_to : {true, false}) {
       models::Condition condition(is_guided_to ? 0 : info_.num_classes);
       if (const auto* prompt = longest.find("prompt_embeds")) {
