@@ -55,16 +55,18 @@ std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
 
 PreparationPlan plan_preparation(const models::DenoiserInfo& info,
                                  std::size_t num_timesteps,
-                                 std::size_t num_conditions, bool is_guided) {
+                                 std::size_t num_conditions,
+                                 std::size_t num_unconditional) {
   const std::size_t one = num_timesteps * info.bytes_per_timestep;
   const std::size_t most = most_prepared_bytes(info);
   if (one == 0 || one > most) {
     return {};
   }
-  const std::size_t others = is_guided ? 1 : 0;
+  const bool uncond = num_unconditional > 0 && num_unconditional <= most / one;
+  const std::size_t others = uncond ? num_unconditional : 0;
   const bool cond = num_conditions <= most / one - others;
   return {.cond = cond,
-          .uncond = is_guided,
+          .uncond = uncond,
           .bytes = one * (others + (cond ? num_conditions : 0))};
 }
 
@@ -91,14 +93,15 @@ DenoiserEvaluator::Copy::Copy(const DeviceModel& loaded, PreparationPlan plan)
 DenoiserEvaluator::DenoiserEvaluator(const std::vector<DeviceModel>& models,
                                      EvaluatorOptions options)
     : options_(std::move(options)),
-      guided_(options_.guidance_scale > 1.0 && options_.unconditional) {
+      guided_(options_.guidance_scale > 1.0 &&
+              !options_.unconditional.empty()) {
   require(!models.empty(), Errc::internal, "evaluator",
           "the model was loaded nowhere");
   for (const DeviceModel& on : models) {
     copies_.emplace_back(
-        on,
-        plan_preparation(on.model.denoiser->info(), options_.timesteps.size(),
-                         options_.num_conditions, guided_));
+        on, plan_preparation(on.model.denoiser->info(),
+                             options_.timesteps.size(), options_.num_conditions,
+                             guided_ ? options_.num_unconditional : 0));
   }
 }
 
@@ -115,9 +118,8 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
                                 double timestep, const Tensor& latents) {
   Copy& here = copy_on(ctx);
   const auto add = [&](bool is_cond) {
-    const auto& all = options_.conditions;
-    const StoredCondition& condition =
-        is_cond ? all[sample_index % all.size()] : *options_.unconditional;
+    const auto& all = is_cond ? options_.conditions : options_.unconditional;
+    const StoredCondition& condition = all[sample_index % all.size()];
     const bool announces =
         is_cond ? here.preparation.cond : here.preparation.uncond;
     rows.latents.push_back(latents);

@@ -18,15 +18,16 @@ struct EvaluatorOptions {
   /// Guidance weight; 1 or less means one conditional pass.
   double guidance_scale = 1.0;
   double guidance_rescale = 0.0;  ///< see JobRecord
-  Shape latent_shape;  ///< of one sample of the job
+  Shape latent_shape;             ///< of one sample of the job
   /// Segment s of the network is blocks [cuts[s], cuts[s + 1]).
   std::vector<int> cuts;
   /// Sample i has conditions[i modulo their number].
   std::vector<StoredCondition> conditions;
-  /// Of guidance's other branch; unset: there is one branch.
-  std::optional<StoredCondition> unconditional;
-  /// How many of the conditions the job's samples have.
+  /// Of guidance's other branch, likewise; none: there is one branch.
+  std::vector<StoredCondition> unconditional;
+  /// How many of the conditions the job's samples have, in each branch.
   std::size_t num_conditions = 1;
+  std::size_t num_unconditional = 1;
   /// Height and width of the pictures, where what is decoded is scaled and cut
   /// to them; empty: as it is decoded.
   std::vector<std::int64_t> picture_size;
@@ -48,12 +49,13 @@ struct PreparationPlan {
   std::uint64_t bytes = 0;
 };
 
-/// The unconditional branch comes first, since it serves every sample. Then
-/// come all conditional ones, or none. Pure.
+/// The unconditional branch comes first, since it mostly is one condition for
+/// every sample: all of its conditions, or none. Then come all conditional
+/// ones, or none. Pure.
 [[nodiscard]] PreparationPlan plan_preparation(const models::DenoiserInfo& info,
                                                std::size_t num_timesteps,
                                                std::size_t num_conditions,
-                                               bool is_guided);
+                                               std::size_t num_unconditional);
 
 /// Lets a models::Denoiser serve as the samplers' Evaluator, on every device
 /// whose memory has its weights. A call goes to the copy on its context's

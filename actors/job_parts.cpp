@@ -43,14 +43,20 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
   options.latent_shape = Shape(job.latent_shape);
   options.cuts = job.cuts;
   options.picture_size = job.picture_size;
-  for (const std::uint64_t hash : job.conditions) {
-    options.conditions.push_back(hash == 0 ? StoredCondition()
-                                           : values.conditions.at(hash));
+  for (const auto& [hashes, conditions] :
+       {std::pair(&job.conditions, &options.conditions),
+        std::pair(&job.unconditional, &options.unconditional)}) {
+    for (const std::uint64_t hash : *hashes) {
+      conditions->push_back(hash == 0 ? StoredCondition()
+                                      : values.conditions.at(hash));
+    }
   }
-  if (job.unconditional) {
-    options.unconditional = values.conditions.at(*job.unconditional).get();
+  if (options.unconditional.size() == 1 && job.unconditional.front() != 0) {
+    // Every sample uses it: in memory.
+    options.unconditional = {options.unconditional.front().get()};
   }
-  options.num_conditions = job.num_conditions();
+  options.num_conditions = job.num_used(job.conditions);
+  options.num_unconditional = job.num_used(job.unconditional);
   options.timesteps = job.schedule.timesteps;
   options.vae_tile = job.vae_tile;
   return options;

@@ -168,9 +168,9 @@ void check_branches(const JobRecord& job,
   expect(job.guidance_rescale >= 0 && job.guidance_rescale <= 1,
          "guidance_rescale", "expected a number from 0 to 1");
   expect(!job.conditions.empty(), "conditions", "there are none");
-  expect(
-      !job.unconditional || info.num_classes > 0 || denoiser.prompt_width() > 0,
-      "unconditional", "the model has one branch");
+  expect(job.unconditional.empty() || info.num_classes > 0 ||
+             denoiser.prompt_width() > 0,
+         "unconditional", "the model has one branch");
 }
 
 void check_tiles(const JobRecord& job, const models::ModelDescription& model,
@@ -256,7 +256,8 @@ models::ModelDescription checked_model(const JobRecord& job,
 
 }  // namespace
 
-std::size_t JobRecord::num_conditions() const {
+std::size_t JobRecord::num_used(
+    const std::vector<std::uint64_t>& conditions) const {
   return static_cast<std::size_t>(
       std::min<std::uint64_t>(conditions.size(), end - begin));
 }
@@ -294,9 +295,8 @@ void check(const JobRecord& job, const JobValues& values,
            models::DenoiserTable table) {
   const models::ModelDescription model = checked_model(job, table);
   std::vector<std::uint64_t> wanted = job.conditions;
-  if (job.unconditional) {
-    wanted.push_back(*job.unconditional);
-  }
+  wanted.insert(wanted.end(), job.unconditional.begin(),
+                job.unconditional.end());
   std::erase(wanted, 0U);
   for (const std::uint64_t hash : wanted) {
     const auto found = values.conditions.find(hash);

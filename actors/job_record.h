@@ -66,8 +66,8 @@ struct JobRecord {
   /// Sample i has conditions[i modulo their number]: models::Condition::hash.
   /// 0: no sample that is drawn has it.
   std::vector<std::uint64_t> conditions;
-  /// Of guidance's other branch; unset: the job has one branch.
-  std::optional<std::uint64_t> unconditional;
+  /// Of guidance's other branch, as `conditions`; none: the job has one branch.
+  std::vector<std::uint64_t> unconditional;
   config::NoiseKind noise = config::NoiseKind::philox;
   std::uint64_t seed = 0;
   /// Torch noise draws latents even if others are given (see
@@ -86,8 +86,9 @@ struct JobRecord {
   /// Unset: each chooses.
   std::optional<DType> dtype;
 
-  /// How many of the conditions the samples have.
-  [[nodiscard]] std::size_t num_conditions() const;
+  /// How many of such conditions the samples have.
+  [[nodiscard]] std::size_t num_used(
+      const std::vector<std::uint64_t>& conditions) const;
 };
 
 /// What a record names by hash: once per process.

@@ -84,8 +84,10 @@ struct Config {
   std::vector<std::string> prompts;  ///< cycle over samples
   std::string prompt_2;     ///< of the second text encoder; empty: the same
   std::string prompt_file;  ///< a prompt on each line; cycles over samples
-  std::optional<std::string> negative_prompt;
-  std::string negative_prompt_2;  ///< as prompt_2; empty: the same
+  /// One for all prompts, or one for each; empty: the pipeline's own.
+  std::vector<std::string> negative_prompts;
+  std::string negative_prompt_file;  ///< in their place: one on each line
+  std::string negative_prompt_2;     ///< as prompt_2; empty: the same
   int clip_skip = 0;  ///< layers of CLIP left out for prompts, at the end
   std::string prompt_embeds;  ///< a file of encoded prompts in their place
   std::optional<PictureSize> size;  ///< unset: as the model was trained

@@ -39,8 +39,13 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
       config.prompt_embeds.clear();
     }
   }
-  if (says(settings, "negative-prompt") || says(settings, "prompt-embeds")) {
-    config.negative_prompt_2.clear();
+  for (const char* key :
+       {"negative-prompt", "negative-prompt-file", "prompt-embeds"}) {
+    if (says(settings, key)) {
+      config.negative_prompts.clear();
+      config.negative_prompt_file.clear();
+      config.negative_prompt_2.clear();
+    }
   }
   if (says(settings, "prompt-embeds")) {
     config.clip_skip = 0;
@@ -114,7 +119,8 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.prompts.clear();
   config.prompt_2.clear();
   config.prompt_file.clear();
-  config.negative_prompt.reset();
+  config.negative_prompts.clear();
+  config.negative_prompt_file.clear();
   config.negative_prompt_2.clear();
   config.clip_skip = 0;
   if (!sources.recipe_needs_latents) {

@@ -58,13 +58,14 @@ Field samples_field() {
 
 /// Each sets one more. No text of them all is read back: a prompt may have any
 /// character.
-Field prompts_field() {
-  return {[](Config& config, Text /*place*/, Text text) {
-            config.prompts.emplace_back(text);
+Field prompts_field(std::vector<std::string> Config::*member) {
+  return {[=](Config& config, Text /*place*/, Text text) {
+            (config.*member).emplace_back(text);
           },
-          [](const Config& config) {
-            return config.prompts.empty() ? "" : config.prompts.front();
-          }};
+          [=](const Config& config) {
+            return (config.*member).empty() ? "" : (config.*member).front();
+          },
+          member};
 }
 
 /// A member of Config::told or Config::told_negative.
@@ -117,7 +118,7 @@ std::span<const Option> sampling_rows() {
          "--prompt-file"}},
        kModel,
        often(kSample | kBench) | kRuns | kEncode,
-       prompts_field(),
+       prompts_field(&Config::prompts),
        "none"},
       {"prompt-2", "", 0, "TEXT",
        "what the second text encoder reads (Stable Diffusion XL)", kModel,
@@ -128,11 +129,15 @@ std::span<const Option> sampling_rows() {
        kModel, often(kSample) | kBench | kEncode, field(&Config::prompt_file),
        "none"},
       {"negative-prompt", "negative,neg-prompt", 0, "TEXT",
-       "what guidance leads away from", kModel,
+       "what guidance leads away from; several are one for each prompt", kModel,
        often(kSample) | kRuns | kEncode,
-       parsed(&Config::negative_prompt,
-              [](Text, Text text) { return std::string(text); }),
+       prompts_field(&Config::negative_prompts),
        "the pipeline's own, which is mostly no text"},
+      {"negative-prompt-file", "negative-prompts", 0, "FILE",
+       "a negative prompt on each line, one for all prompts or one for each; a "
+       "blank line is an empty one",
+       kModel, kSample | kBench | kEncode, field(&Config::negative_prompt_file),
+       "none"},
       {"negative-prompt-2", "", 0, "TEXT",
        "what the second text encoder reads of it (Stable Diffusion XL)", kModel,
        kRuns | kEncode, field(&Config::negative_prompt_2),

@@ -36,7 +36,7 @@ ValueKind Option::kind() const noexcept {
   if (value == "X" || value == "W") {
     return ValueKind::real;
   }
-  if (key == "prompt") {
+  if (field.texts != nullptr) {
     return ValueKind::texts;
   }
   return value == "LIST" || value == "KIND=FILE" ? ValueKind::list

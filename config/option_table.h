@@ -43,6 +43,9 @@ struct Field {
   /// Null: another spelling of an option that has its own row, or not a part
   /// of a job.
   std::function<std::string(const Config&)> get = nullptr;
+  /// Of an option that sets one text more each time: all of them, which `get`
+  /// does not give back.
+  std::vector<std::string> Config::*texts = nullptr;
 };
 
 /// A set of verbs. Bit n: the Verb n takes the option; bit 16 + n: most of its

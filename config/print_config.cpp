@@ -110,13 +110,14 @@ std::string line_of(const Option& option, Verb verb, const Config& config,
   const std::string remark = decided == nullptr || decided->remark.empty()
                                  ? std::string()
                                  : ": " + decided->remark;
-  const bool is_prompts = option.kind() == ValueKind::texts;
+  const bool is_several = option.kind() == ValueKind::texts;
   const std::string text = option.get(config);
-  if (is_prompts ? !config.prompts.empty() : !text.empty()) {
+  if (is_several ? !(config.*option.field.texts).empty() : !text.empty()) {
     const auto place = config.places.find(key);
     return line(
         key + " = " +
-            (is_prompts ? texts(config.prompts) : value_of(option, text)),
+            (is_several ? texts(config.*option.field.texts)
+                        : value_of(option, text)),
         (place == config.places.end() ? "default"
                                       : source_of(option, place->second)) +
             remark);

@@ -194,7 +194,7 @@ const JobRequest& widest(std::span<const JobRequest> requests) {
 
 int run_bench(Invocation& invocation) {
   const config::Config& config = invocation.config;
-  read_prompt_file(invocation.config);
+  read_prompt_files(invocation.config);
   const std::vector<JobRequest> requests = requests_of(config);
   const JobRequest& first = requests.front();
   std::vector<std::string> notes;

@@ -161,8 +161,7 @@ class JsonFields {
   }
   void operator()(const char* key, std::uint64_t value) {
     const std::string_view name = key;
-    const bool is_hash = name == "weights_xxh3" || name == "unconditional";
-    to_[key] = is_hash ? Json(to_hex(value)) : Json(value);
+    to_[key] = name == "weights_xxh3" ? Json(to_hex(value)) : Json(value);
   }
   /// A configuration is JSON itself.
   void operator()(const char* key, const std::string& text) {

@@ -86,7 +86,7 @@ config::Recipe with_defaults(config::Recipe there, const config::Recipe& here,
     there.width = here.width;
     there.height = here.height;
   }
-  if (!there.negative_prompt && !request.prompts.negative) {
+  if (!there.negative_prompt && request.prompts.negatives.empty()) {
     there.negative_prompt = here.negative_prompt;
   }
   if (!request.prompts.is_guided) {

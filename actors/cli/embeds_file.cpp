@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -148,7 +147,7 @@ void check_lengths(const JobConditions& conditions, bool has_masks,
   const auto shape_of = [](const models::Condition& condition) {
     return condition.find(kEmbeds)->tensor.shape();
   };
-  const Shape negative = shape_of(*conditions.unconditional);
+  const Shape negative = shape_of(conditions.unconditional.front().get());
   for (const StoredCondition& stored : conditions.each) {
     const models::Condition one = stored.get();
     require(has_masks || shape_of(one) == negative, Errc::shape_mismatch, path,
@@ -159,11 +158,11 @@ void check_lengths(const JobConditions& conditions, bool has_masks,
   }
 }
 
-/// The negative prompt of all prompts. Errors: Errc::invalid_argument unless
-/// there is one row, or `num_prompts` equal rows.
-models::Condition the_negative(const std::vector<models::Condition>& rows,
-                               std::size_t num_prompts,
-                               const std::string& path) {
+/// The negative prompts: one of all prompts, also where each has equal ones, or
+/// one for each. Errors: Errc::invalid_argument for another number.
+std::vector<models::Condition> negatives_of(std::vector<models::Condition> rows,
+                                            std::size_t num_prompts,
+                                            const std::string& path) {
   require(!rows.empty(), Errc::invalid_argument, path,
           "guidance needs negative_prompt_embeds: got none",
           "add it to the file, or give --guidance 1");
@@ -173,15 +172,12 @@ models::Condition the_negative(const std::vector<models::Condition>& rows,
                       "as prompt_embeds has",
                       rows.size(), num_prompts),
           "keep one row, which is then that of all prompts");
-  const auto other = std::ranges::find_if(rows, [&](const auto& row) {
-    return !are_of_one_text(row, rows.front());
-  });
-  require(other == rows.end(), Errc::invalid_argument, path,
-          fmt::format("a job has one negative prompt for all prompts: row {} "
-                      "of negative_prompt_embeds differs from row 0",
-                      other - rows.begin()),
-          "write a file for each negative prompt, and sample each by itself");
-  return rows.front();
+  if (std::ranges::all_of(rows, [&](const auto& row) {
+        return are_of_one_text(row, rows.front());
+      })) {
+    rows.resize(1);
+  }
+  return rows;
 }
 
 /// Adds the tensors of one branch, each prompt padded to the longest. One
@@ -244,9 +240,10 @@ JobConditions read_embeds(const std::string& path, const ModelSource& model,
   if (!is_guided) {
     return conditions;
   }
-  conditions.unconditional =
-      the_negative(conditions_in(tensors, "negative_", model, path),
+  const auto negatives =
+      negatives_of(conditions_in(tensors, "negative_", model, path),
                    conditions.each.size(), path);
+  conditions.unconditional = {negatives.begin(), negatives.end()};
   check_lengths(conditions,
                 std::ranges::any_of(tensors,
                                     [](const NamedTensor& tensor) {
@@ -260,9 +257,8 @@ std::vector<NamedTensor> embeds_of(const JobConditions& conditions,
                                    bool has_masks) {
   std::vector<NamedTensor> tensors;
   add_branch(conditions.each, "", has_masks, tensors);
-  if (conditions.unconditional) {
-    add_branch(std::array{StoredCondition(*conditions.unconditional)},
-               "negative_", has_masks, tensors);
+  if (!conditions.unconditional.empty()) {
+    add_branch(conditions.unconditional, "negative_", has_masks, tensors);
   }
   return tensors;
 }

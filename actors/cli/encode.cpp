@@ -92,7 +92,7 @@ Json prompts_json(const JobPrompts& prompts) {
 int run_encode(Invocation& invocation) {
   const config::Config& config = invocation.config;
   check_out(config);
-  read_prompt_file(invocation.config);
+  read_prompt_files(invocation.config);
   require(!config.prompts.empty(), Errc::invalid_argument, "--prompt",
           "nothing to encode", "give --prompt TEXT or --prompt-file FILE");
   const ModelSource source = ModelSource::open(config);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,12 +18,12 @@ struct EncodedBy {
   DType dtype = DType::f32;
 };
 
-/// The conditions of a job's branches. Sample i has each[i modulo each.size()],
-/// which is none for a prompt that no drawn image shows.
+/// The conditions of a job's branches. Sample i has number i, modulo how many
+/// there are, which is none for a prompt that no drawn image shows.
 struct JobConditions {
   std::vector<StoredCondition> each;
-  /// Of guidance's other branch; unset: there is one branch.
-  std::optional<models::Condition> unconditional;
+  /// Of guidance's other branch; none: there is one branch.
+  std::vector<StoredCondition> unconditional;
   EncodedBy encoded_by = {};
   double encode_seconds = 0;  ///< of it, not of waiting for another process
 };

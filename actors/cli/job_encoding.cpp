@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "actors/cli/encoder_device.h"
@@ -109,15 +110,19 @@ JobConditions encode_by(const JobPrompts& prompts, const JobDevice& by,
                          by.device.kind, by.compute};
   }
   result.each = source.conditions(work, encoded, finish);
-  if (result.each.size() > prompts.texts.size()) {
-    result.unconditional = result.each.back().get();
-    result.each.pop_back();
-  } else if (prompts.is_guided) {
+  const auto negatives = result.each.begin() + std::ssize(prompts.texts);
+  result.unconditional.assign(std::make_move_iterator(negatives),
+                              std::make_move_iterator(result.each.end()));
+  result.each.erase(negatives, result.each.end());
+  if (result.unconditional.size() == 1) {  // every sample uses it: in memory
+    result.unconditional = {result.unconditional.front().get()};
+  }
+  if (prompts.is_guided && result.unconditional.empty()) {
     const auto first = std::ranges::find_if(
         result.each, [](const auto& one) { return one.hash() != 0; });
-    result.unconditional = source.no_negative(first->get());
-    if (result.unconditional) {
-      finish(*result.unconditional, true);
+    if (auto zeros = source.no_negative(first->get())) {
+      finish(*zeros, true);
+      result.unconditional.emplace_back(*std::move(zeros));
     }
   }
   return result;

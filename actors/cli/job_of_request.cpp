@@ -17,7 +17,7 @@ JobConditions class_conditions(const JobRequest& request) {
   }
   const std::int64_t num_classes = request.source.info(DType::f32).num_classes;
   if (request.guidance_scale > 1 && num_classes > 0) {
-    conditions.unconditional.emplace(num_classes);
+    conditions.unconditional.emplace_back(num_classes);
   }
   return conditions;
 }
@@ -87,8 +87,8 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
   for (const StoredCondition& condition : conditions.each) {
     job.conditions.push_back(condition.hash());
   }
-  if (conditions.unconditional) {
-    job.unconditional = conditions.unconditional->hash();
+  for (const StoredCondition& condition : conditions.unconditional) {
+    job.unconditional.push_back(condition.hash());
   }
   job.noise = request.noise;
   job.seed = request.seed;
@@ -102,14 +102,12 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
 JobValues values_of(const JobRequest& request,
                     const JobConditions& conditions) {
   JobValues values;
-  for (const StoredCondition& condition : conditions.each) {
-    if (condition.hash() != 0) {
-      values.conditions.emplace(condition.hash(), condition);
+  for (const auto* branch : {&conditions.each, &conditions.unconditional}) {
+    for (const StoredCondition& condition : *branch) {
+      if (condition.hash() != 0) {
+        values.conditions.emplace(condition.hash(), condition);
+      }
     }
-  }
-  if (conditions.unconditional) {
-    values.conditions.emplace(conditions.unconditional->hash(),
-                              *conditions.unconditional);
   }
   values.init_latents = request.init_latents;
   return values;

@@ -43,9 +43,9 @@ void check_text(const std::string& text, const std::string& place) {
   models::check_utf8(text, place, Errc::invalid_argument);
 }
 
-/// The lines of a file that hold more than white space.
+/// The lines of a file, all or those that hold more than white space.
 /// Errors: those of read_stream and, naming the line, of check_text.
-std::vector<std::string> lines_of(const std::string& path) {
+std::vector<std::string> lines_of(const std::string& path, bool with_blank) {
   std::string content = read_stream(path, kLargestPromptFile);
   if (content.starts_with("\xEF\xBB\xBF")) {
     content.erase(0, 3);
@@ -59,7 +59,7 @@ std::vector<std::string> lines_of(const std::string& path) {
       line.pop_back();
     }
     ++number;
-    if (!trimmed(line).empty()) {
+    if (with_blank || !trimmed(line).empty()) {
       check_text(line, fmt::format("{}:{}", path, number));
       lines.push_back(std::move(line));
     }
@@ -162,36 +162,29 @@ void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
     }
   }
   syntax.look(prompts.second);
-  const std::optional<std::string> negative = prompts.negative_text();
-  if (negative) {
-    prompts.tokens.push_back(source.tokens(*negative, prompts.negative_second));
-    cut.look(*negative, prompts.negative_second, source.pipeline(),
+  for (const std::string& text : prompts.negative_texts()) {
+    prompts.tokens.push_back(source.tokens(text, prompts.negative_second));
+    cut.look(text, prompts.negative_second, source.pipeline(),
              prompts.tokens.back());
-    syntax.look(*negative);
+    syntax.look(text);
     syntax.look(prompts.negative_second);
   }
   syntax.add_to(notes);
   cut.add_to(notes);
 }
 
-/// Without guidance nothing reads a negative prompt.
-void note_unread(const config::Config& config,
-                 std::vector<std::string>& notes) {
-  for (const char* key : {"negative-prompt", "negative-prompt-2"}) {
-    if (!config::find_option(key)->get(config).empty()) {
-      note_unguided(config, key, notes);
-    }
-  }
-}
-
 /// Errors: Errc::invalid_argument for a model that takes classes.
 void refuse_prompts(const config::Config& config, PromptUse use) {
-  for (const char* key : {"prompt", "prompt-2", "prompt-file", "prompt-embeds",
-                          "negative-prompt", "negative-prompt-2"}) {
+  for (const char* key :
+       {"prompt", "prompt-2", "prompt-file", "prompt-embeds", "negative-prompt",
+        "negative-prompt-file", "negative-prompt-2"}) {
     // A file's lines are prompts as well, and an empty prompt is one.
     const bool is_given =
         key == std::string_view("prompt")
             ? !config.prompts.empty() && config.prompt_file.empty()
+        : key == std::string_view("negative-prompt")
+            ? !config.negative_prompts.empty() &&
+                  config.negative_prompt_file.empty()
             : !config::find_option(key)->get(config).empty();
     require(!is_given, Errc::invalid_argument, config.place_of(key),
             "the model takes classes and no prompts",
@@ -219,7 +212,18 @@ void check_texts(const config::Config& config, const JobPrompts& prompts) {
   for (const std::string& text : config.prompts) {  // a file's are checked
     check_text(text, config.place_of("prompt"));
   }
-  check_text(prompts.negative.value_or(""), config.place_of("negative-prompt"));
+  for (const std::string& text : config.negative_prompts) {  // likewise
+    check_text(text, config.place_of("negative-prompt"));
+  }
+  const std::size_t negatives = prompts.negatives.size();
+  require(negatives <= 1 || negatives == prompts.texts.size(),
+          Errc::invalid_argument,
+          config.place_of(config.negative_prompt_file.empty()
+                              ? "negative-prompt"
+                              : "negative-prompt-file"),
+          fmt::format("got {} beside {}, expected one for all, or one for each",
+                      counted(negatives, "negative prompt"),
+                      counted(prompts.texts.size(), "prompt")));
   for (const auto& [key, text, first] :
        {std::tuple("prompt-2", &prompts.second, "--prompt"),
         std::tuple("negative-prompt-2", &prompts.negative_second,
@@ -248,11 +252,21 @@ void check_texts(const config::Config& config, const JobPrompts& prompts) {
 
 }  // namespace
 
-void read_prompt_file(config::Config& config) {
-  if (!config.prompt_file.empty() && config.prompts.empty()) {
-    config.prompts = at_option(config, "prompt-file",
-                               [&] { return lines_of(config.prompt_file); });
-  }
+void read_prompt_files(config::Config& config) {
+  const auto read = [&](const char* key, const std::string& file,
+                        std::vector<std::string>& texts, bool with_blank) {
+    if (!file.empty() && texts.empty()) {
+      texts =
+          at_option(config, key, [&] { return lines_of(file, with_blank); });
+    }
+  };
+  require(config.prompt_file != "-" || config.negative_prompt_file != "-",
+          Errc::invalid_argument, config.place_of("negative-prompt-file"),
+          "standard input is read for --prompt-file",
+          "write one of both into a file");
+  read("prompt-file", config.prompt_file, config.prompts, false);
+  read("negative-prompt-file", config.negative_prompt_file,
+       config.negative_prompts, true);
 }
 
 JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
@@ -275,15 +289,16 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   require(!prompts.texts.empty() || config.prompt_2.empty(),
           Errc::invalid_argument, config.place_of("prompt-2"),
           "there is no first text beside it", "give --prompt, too");
-  require(config.negative_prompt || config.negative_prompt_2.empty(),
+  prompts.negatives = config.negative_prompts;
+  require(!prompts.negatives.empty() || config.negative_prompt_2.empty(),
           Errc::invalid_argument, config.place_of("negative-prompt-2"),
           "there is no first text beside it",
           "give --negative-prompt, too, which may be \"\"");
   if (prompts.texts.empty() && source.is_random()) {
     prompts.given = {source.denoiser().any_condition(source.ids(false))};
     if (is_guided) {
-      prompts.given_negative =
-          source.denoiser().any_condition(source.ids(true));
+      prompts.given_negative = {
+          source.denoiser().any_condition(source.ids(true))};
     }
     add_note(notes, "no --prompt given: random numbers stand in its place");
     return prompts;
@@ -295,7 +310,6 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   prompts.is_guided = is_guided;
   prompts.cache = config.cache;
   prompts.second = config.prompt_2;
-  prompts.negative = config.negative_prompt;
   prompts.negative_second = config.negative_prompt_2;
   prompts.clip_skip = config.clip_skip;
   prompts.source = std::make_shared<const PromptSource>(
@@ -303,17 +317,16 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   check_texts(config, prompts);
   note_encoders(source, notes);
   tokenize(prompts, notes);
-  if (!is_guided) {
-    note_unread(config, notes);
-  }
   return prompts;
 }
 
-std::optional<std::string> JobPrompts::negative_text() const {
+std::vector<std::string> JobPrompts::negative_texts() const {
   if (!is_guided) {
-    return std::nullopt;
+    return {};
   }
-  return negative || source->has_no_negative() ? negative : std::string();
+  return negatives.empty() && !source->has_no_negative()
+             ? std::vector<std::string>{""}
+             : negatives;
 }
 
 std::size_t JobPrompts::num_wanted() const {
@@ -335,13 +348,17 @@ void JobPrompts::keep_wanted(const config::SampleRange& samples,
     return;
   }
   const std::set<std::uint64_t> left_out(skipped.begin(), skipped.end());
-  std::vector<bool> is_wanted(texts.size());
+  const std::size_t others = tokens.size() - texts.size();
+  std::vector<bool> is_wanted(tokens.size());
   for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
     if (!left_out.contains(i)) {
       is_wanted[i % texts.size()] = true;
+      if (others > 0) {
+        is_wanted[texts.size() + i % others] = true;
+      }
     }
   }
-  for (std::size_t i = 0; i < texts.size(); ++i) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (!is_wanted[i]) {
       tokens[i] = {};
     }

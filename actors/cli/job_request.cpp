@@ -128,16 +128,6 @@ double guidance_of(const config::Config& config, const ModelSource& source,
   return 1.0;
 }
 
-/// Without guidance there is nothing to rescale.
-double rescale_of(const config::Config& config, double guidance,
-                  std::vector<std::string>& notes) {
-  if (guidance > 1 || config.guidance_rescale == 0) {
-    return config.guidance_rescale;
-  }
-  note_unguided(config, "guidance-rescale", notes);
-  return 0.0;
-}
-
 std::vector<std::int64_t> classes_of(const config::Config& config,
                                      const ModelSource& source,
                                      std::vector<std::string>& notes) {
@@ -289,9 +279,10 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
     if (!prompts.second.empty()) {
       recipe.prompt_2 = config::Verbatim{prompts.second};
     }
-    const std::optional<std::string> negative = prompts.negative_text();
-    if (negative) {
-      recipe.negative_prompt = config::Verbatim{*negative};
+    const std::vector<std::string> negatives = prompts.negative_texts();
+    if (!negatives.empty()) {
+      recipe.negative_prompt =
+          config::Verbatim{negatives[index % negatives.size()]};
       if (!prompts.negative_second.empty()) {
         recipe.negative_prompt_2 = config::Verbatim{prompts.negative_second};
       }
@@ -379,22 +370,26 @@ JobRequest make_request(const config::Config& said,
   std::vector<std::string> notes;
   const double guidance = guidance_of(config, source, notes);
   JobPrompts prompts = read_prompts(config, source, guidance > 1, notes);
+  if (!(guidance > 1)) {
+    note_unguided(config, notes);
+  }
   samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
   check_lists(config.sampler, schedule);
   std::vector<JobDevice> devices =
       choose_devices(config, recipe, gpus.found, notes);
-  JobRequest request{.source = std::move(source),
-                     .schedule = std::move(schedule),
-                     .devices = std::move(devices),
-                     .max_rows = config.batch,
-                     .dtype = asked_dtype(config),
-                     .guidance_scale = guidance,
-                     .guidance_rescale = rescale_of(config, guidance, notes),
-                     .prompts = std::move(prompts),
-                     .seed = config.seed,
-                     .noise = config.noise,
-                     .is_emulated = config.emulation.devices.has_value(),
-                     .notes = std::move(notes)};
+  JobRequest request{
+      .source = std::move(source),
+      .schedule = std::move(schedule),
+      .devices = std::move(devices),
+      .max_rows = config.batch,
+      .dtype = asked_dtype(config),
+      .guidance_scale = guidance,
+      .guidance_rescale = guidance > 1 ? config.guidance_rescale : 0.0,
+      .prompts = std::move(prompts),
+      .seed = config.seed,
+      .noise = config.noise,
+      .is_emulated = config.emulation.devices.has_value(),
+      .notes = std::move(notes)};
   request.samples = samples_of(config, request.prompts);
   if (request.samples.size() == 0) {
     return request;

@@ -83,6 +83,13 @@ struct JobRequest {
     return static_cast<std::size_t>(std::min<std::uint64_t>(
         std::max(classes.size(), prompts.size()), samples.size()));
   }
+  /// The same of guidance's other branch.
+  [[nodiscard]] std::size_t num_unconditional() const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(
+        std::max({prompts.negatives.size(), prompts.given_negative.size(),
+                  std::size_t{1}}),
+        samples.size()));
+  }
   /// Whether the steps draw from a torch generator after given latents.
   [[nodiscard]] bool draws_after_given_latents() const {
     return noise == config::NoiseKind::torch && !init_latents.empty() &&

@@ -164,6 +164,7 @@ JobRequest member_request(const config::Config& own, const JobRecord& job,
       .noise = job.noise,
       .notes = std::move(notes)};
   request.classes.resize(job.conditions.size());
+  request.prompts.given_negative.resize(job.unconditional.size());
   follow_classes(job, request.devices);
   if (samplers::num_segments(job.method) > 1) {
     request.cuts = job.cuts;

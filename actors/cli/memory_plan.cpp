@@ -24,9 +24,10 @@ std::uint64_t f32_bytes(const Shape& shape) {
 std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
   const models::DenoiserInfo info = request.source.info(compute);
   const bool is_guided = request.guidance_scale > 1;
-  const std::size_t conditions = request.num_conditions() + (is_guided ? 1 : 0);
+  const std::size_t others = is_guided ? request.num_unconditional() : 0;
+  const std::size_t conditions = request.num_conditions() + others;
   return plan_preparation(info, request.schedule.timesteps().size(),
-                          request.num_conditions(), is_guided)
+                          request.num_conditions(), others)
              .bytes +
          std::min(conditions * info.bytes_per_prompt,
                   most_prepared_bytes(info));

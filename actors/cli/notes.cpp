@@ -13,6 +13,7 @@
 #include "actors/cli/run_outputs.h"
 #include "config/enum_names.h"
 #include "config/known_keys.h"
+#include "config/option_table.h"
 #include "config/schedule_options.h"
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
@@ -170,11 +171,22 @@ void check_lists(const config::SamplerConfig& sampler,
   }
 }
 
-void note_unguided(const config::Config& config, const char* key,
+void note_unguided(const config::Config& config,
                    std::vector<std::string>& notes) {
-  add_note(notes, config.place_of(key) +
-                      " does nothing without guidance: that takes a "
-                      "--guidance above 1");
+  for (const char* key :
+       {"negative-prompt", "negative-prompt-file", "negative-prompt-2",
+        "negative-original-size", "negative-crop", "negative-target-size",
+        "guidance-rescale"}) {
+    // The lines of a file are negative prompts as well.
+    const bool is_of_file = key == std::string_view("negative-prompt") &&
+                            !config.negative_prompt_file.empty();
+    const std::string text = config::find_option(key)->get(config);
+    if (!text.empty() && text != "0" && !is_of_file) {
+      add_note(notes, config.place_of(key) +
+                          " does nothing without guidance: that takes a "
+                          "--guidance above 1");
+    }
+  }
 }
 
 void note_lists(const config::SamplerConfig& sampler,

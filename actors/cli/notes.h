@@ -54,8 +54,8 @@ void note_model(const config::SamplerConfig& sampler,
 void check_lists(const config::SamplerConfig& sampler,
                  const samplers::Schedule& schedule);
 
-/// Notes that an option which changes guidance was given where there is none.
-void note_unguided(const config::Config& config, const char* key,
+/// Notes the options that were given and that only guidance reads.
+void note_unguided(const config::Config& config,
                    std::vector<std::string>& notes);
 
 /// What was added to the lists that the user gave for `schedule`, and levels

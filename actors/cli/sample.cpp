@@ -388,7 +388,7 @@ int run_sample(Invocation& invocation) {
   check_listening(config);
   const std::unique_ptr<JobMetrics> metrics = make_metrics(config);
   const RequiredClass required = RequiredClass::of(config);
-  read_prompt_file(invocation.config);
+  read_prompt_files(invocation.config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
   if (request.samples.size() == 0) {
     return nothing_to_share(invocation);

@@ -210,7 +210,7 @@ Decisions decide_job(const Config& config, const config::Recipe* recipe) {
   Config unchecked = config;
   unchecked.dry_run = true;  // whether it fits is no matter here
   unchecked.share = {};      // all shares are laid out alike
-  read_prompt_file(unchecked);
+  read_prompt_files(unchecked);
   std::vector<JobRequest> requests;
   for (const Config& one : config::configs_by_method(unchecked)) {
     requests.push_back(make_request(one, recipe));
@@ -250,11 +250,32 @@ Decisions decide_schedule(const Config& config) {
 std::string only_flags(const Config& config) {
   const std::string_view sampler = config::find_option("sampler")->group;
   const std::string_view method = config::find_option("method")->group;
-  constexpr auto kMore = std::to_array<std::string_view>(
-      {"class", "prompt", "prompt-2", "prompt-file", "negative-prompt",
-       "negative-prompt-2", "clip-skip", "prompt-embeds", "samples", "size",
-       "no-resolution-bins", "vae-tiling", "seed", "noise", "dtype", "isa",
-       "bits", "tf32"});
+  constexpr auto kMore =
+      std::to_array<std::string_view>({"class",
+                                       "prompt",
+                                       "prompt-2",
+                                       "prompt-file",
+                                       "negative-prompt",
+                                       "negative-prompt-file",
+                                       "negative-prompt-2",
+                                       "clip-skip",
+                                       "prompt-embeds",
+                                       "samples",
+                                       "size",
+                                       "no-resolution-bins",
+                                       "original-size",
+                                       "crop",
+                                       "target-size",
+                                       "negative-original-size",
+                                       "negative-crop",
+                                       "negative-target-size",
+                                       "vae-tiling",
+                                       "seed",
+                                       "noise",
+                                       "dtype",
+                                       "isa",
+                                       "bits",
+                                       "tf32"});
   std::string flags;
   for (const config::Option& option : config::option_table()) {
     const auto place = config.places.find(std::string(option.key));

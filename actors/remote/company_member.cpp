@@ -203,9 +203,8 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
   // So many small ones hide the time of a message to a host far away.
   constexpr std::size_t kAskedAhead = 32;
   std::vector<std::uint64_t> hashes = job.conditions;
-  if (job.unconditional) {
-    hashes.push_back(*job.unconditional);
-  }
+  hashes.insert(hashes.end(), job.unconditional.begin(),
+                job.unconditional.end());
   std::ranges::sort(hashes);
   hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
   std::erase(hashes, 0U);

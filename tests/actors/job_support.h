@@ -43,7 +43,7 @@ inline EvaluatorOptions class_options(const models::DenoiserInfo& info,
     options.conditions.emplace_back(label);
   }
   if (info.num_classes > 0) {
-    options.unconditional.emplace(info.num_classes);
+    options.unconditional.emplace_back(info.num_classes);
   }
   options.num_conditions = options.conditions.size();
   return options;

@@ -152,7 +152,7 @@ inline JobRecord small_job(const samplers::ScheduleOptions& options,
   job.latent_shape = {2, 8, 8};
   job.end = 3;
   job.conditions = {models::Condition(0).hash(), models::Condition(2).hash()};
-  job.unconditional = models::Condition(3).hash();
+  job.unconditional = {models::Condition(3).hash()};
   job.seed = 11;
   job.execution_classes = {{.name = "0123456789abcdef", .isa = IsaLevel::avx2}};
   return job;

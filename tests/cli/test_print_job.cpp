@@ -24,7 +24,8 @@ TEST(PrintJob, SaysWhatWorkersGetAndComputesNothing) {
   EXPECT_EQ(job["end"], 3);
   EXPECT_EQ(job["seed"], 5);
   EXPECT_EQ(job["conditions"].size(), 2U);
-  EXPECT_EQ(job["unconditional"].get<std::string>().size(), 16U);
+  ASSERT_EQ(job["unconditional"].size(), 1U);
+  EXPECT_EQ(job["unconditional"][0].get<std::string>().size(), 16U);
   EXPECT_EQ(job["guidance_scale"], 2.0);
   EXPECT_EQ(job["model"]["denoiser_config"]["_class_name"],
             "DiTTransformer2DModel");
