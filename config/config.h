@@ -89,7 +89,8 @@ struct Config {
   std::string negative_prompt_file;  ///< in their place: one on each line
   std::string negative_prompt_2;     ///< as prompt_2; empty: the same
   int clip_skip = 0;  ///< layers of CLIP left out for prompts, at the end
-  std::string prompt_embeds;  ///< a file of encoded prompts in their place
+  int max_sequence_length = 0;  ///< tokens of a prompt; 0: the pipeline's own
+  std::string prompt_embeds;    ///< a file of encoded prompts in their place
   std::optional<PictureSize> size;  ///< unset: as the model was trained
   bool no_resolution_bins = false;  ///< sample at `size` whatever it is
   SizeConfig told;                  ///< of `size` in place of what is

@@ -49,6 +49,7 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
   }
   if (says(settings, "prompt-embeds")) {
     config.clip_skip = 0;
+    config.max_sequence_length = 0;
   }
   const bool lists = says(settings, "sigmas") || says(settings, "timesteps");
   if (lists) {
@@ -123,6 +124,7 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.negative_prompt_file.clear();
   config.negative_prompt_2.clear();
   config.clip_skip = 0;
+  config.max_sequence_length = 0;
   if (!sources.recipe_needs_latents) {
     config.init_latents.clear();
   }

@@ -30,10 +30,6 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"negative-prompt-embeds,pooled-prompt-embeds,prompt-attention-mask",
      "all tensors of encoded prompts are in one file",
      "give it with --prompt-embeds FILE, as troupe encode writes it"},
-    {"max-sequence-length",
-     "what this changes of a prompt is not there yet: it is coming",
-     "leave it out: troupe inspect DIR says whether the model takes prompts, "
-     "and how long they may be"},
     {"lora,loras,lora-weights,lora-scale,adapter,lora-path",
      "LoRA adapters are not read",
      "merge one into its checkpoint first: in diffusers fuse_lora(), then "

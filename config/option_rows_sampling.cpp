@@ -146,6 +146,10 @@ std::span<const Option> sampling_rows() {
        "leave out the last N layers of the text encoders for the prompt "
        "(Stable Diffusion), as diffusers counts: where others say 2, it is 1",
        kModel, kRuns | kEncode, whole(&Config::clip_skip, 0, 1000)},
+      {"max-sequence-length", "", 0, "N",
+       "tokens of a prompt that count, with its end mark (PixArt)", kModel,
+       kRuns | kEncode, whole(&Config::max_sequence_length, 0, 4096),
+       "the pipeline's own"},
       {"prompt-embeds", "", 0, "FILE",
        "prompts that are encoded already, as troupe encode or diffusers makes "
        "them (.safetensors, .npz)",

@@ -94,6 +94,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   if (recipe.clip_skip) {
     say("clip-skip", std::to_string(*recipe.clip_skip));
   }
+  if (recipe.max_sequence_length) {
+    say("max-sequence-length", std::to_string(*recipe.max_sequence_length));
+  }
   say("samples", to_string(SampleRange{recipe.index, recipe.index + 1}));
   if (recipe.width || recipe.height) {  // one alone is 0 by the other: refused
     say("size", to_string(PictureSize{recipe.width.value_or(0),

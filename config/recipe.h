@@ -35,6 +35,7 @@ struct Recipe {
   std::optional<Verbatim> negative_prompt;    ///< unset: the pipeline's own
   std::optional<Verbatim> negative_prompt_2;  ///< unset: the same
   std::optional<int> clip_skip;  ///< layers left out for prompts; unset: none
+  std::optional<int> max_sequence_length;  ///< unset: the pipeline's own
   /// The execution class that encoded the prompts.
   std::optional<std::string> encoder_class;
   std::optional<DeviceKind> encoder_device;

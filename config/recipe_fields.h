@@ -41,6 +41,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
         r.negative_prompt_2);
   visit(Key{"clip_skip", "layers left out for prompts; absent: none"},
         r.clip_skip);
+  visit(Key{"max_sequence_length",
+            "tokens of a prompt that count; absent: as the pipeline has it"},
+        r.max_sequence_length);
   visit(Key{"encoder_class", "what encoded the prompts"}, r.encoder_class);
   visit(Key{"encoder_device",
             "kind of device that encoded them; absent: the CPU"},

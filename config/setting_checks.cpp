@@ -53,6 +53,7 @@ void check_exclusive(const std::vector<Setting>& settings) {
       {"prompt-2", "prompt-embeds"},
       {"negative-prompt-2", "prompt-embeds"},
       {"clip-skip", "prompt-embeds"},
+      {"max-sequence-length", "prompt-embeds"},
       {"steps", "sigmas"},
       {"steps", "timesteps"},
       {"karras", "sigma-spacing"},

@@ -192,9 +192,12 @@ void refuse_prompts(const config::Config& config, PromptUse use) {
                 ? "say with --class what the pictures show"
                 : "give a model that takes prompts");
   }
-  require(config.clip_skip == 0, Errc::invalid_argument,
-          config.place_of("clip-skip"),
-          "the model takes classes and no prompts", "leave it out");
+  for (const auto& [key, value] :
+       {std::pair("clip-skip", config.clip_skip),
+        std::pair("max-sequence-length", config.max_sequence_length)}) {
+    require(value == 0, Errc::invalid_argument, config.place_of(key),
+            "the model takes classes and no prompts", "leave it out");
+  }
 }
 
 void note_encoders(const ModelSource& source, std::vector<std::string>& notes) {
@@ -235,6 +238,11 @@ void check_texts(const config::Config& config, const JobPrompts& prompts) {
                 std::string(pipeline.class_name),
             std::string("put all of it into ") + first);
   }
+  require(prompts.max_sequence_length == 0 || pipeline.takes_max_length,
+          Errc::invalid_argument, config.place_of("max-sequence-length"),
+          "the pipeline always takes as many tokens: " +
+              std::string(pipeline.class_name),
+          "leave it out");
   if (prompts.clip_skip == 0) {
     return;
   }
@@ -312,8 +320,10 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   prompts.second = config.prompt_2;
   prompts.negative_second = config.negative_prompt_2;
   prompts.clip_skip = config.clip_skip;
+  prompts.max_sequence_length = config.max_sequence_length;
   prompts.source = std::make_shared<const PromptSource>(
-      source, use == PromptUse::pictures ? kEmbedsHint : kEncoderHint);
+      source, use == PromptUse::pictures ? kEmbedsHint : kEncoderHint,
+      config.max_sequence_length);
   check_texts(config, prompts);
   note_encoders(source, notes);
   tokenize(prompts, notes);

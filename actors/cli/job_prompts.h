@@ -27,6 +27,7 @@ struct JobPrompts {
   std::vector<std::string> negatives;
   std::string negative_second;  ///< as `second`
   int clip_skip = 0;            ///< layers that are left out for `texts`
+  int max_sequence_length = 0;  ///< 0: the pipeline's own
   /// What encodes them; null where nothing is to be encoded.
   std::shared_ptr<const PromptSource> source;
   /// Of `texts` and then, where the job is guided, of the negative prompts,

@@ -287,6 +287,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
         recipe.negative_prompt_2 = config::Verbatim{prompts.negative_second};
       }
     }
+    if (prompts.max_sequence_length > 0) {
+      recipe.max_sequence_length = prompts.max_sequence_length;
+    }
     if (prompts.clip_skip > 0) {
       recipe.clip_skip = prompts.clip_skip;
     }

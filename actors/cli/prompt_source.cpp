@@ -173,7 +173,8 @@ std::int64_t prompt_length(const ModelSource& model,
   return *stated;
 }
 
-PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
+PromptSource::PromptSource(const ModelSource& model, std::string_view hint,
+                           int max_length)
     : pipeline_(model.pipeline()),
       model_(model.name()),
       is_random_(model.is_random()),
@@ -185,7 +186,7 @@ PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
     throw with_hint(error, std::string(hint));
   }
   // Found before gigabytes of weights are read.
-  look_at_parts(model);
+  look_at_parts(model, max_length);
   std::int64_t width = 0;
   for (const PromptEncoderSource& encoder : encoders_) {
     width += encoder.description->width();
@@ -224,14 +225,17 @@ void PromptSource::open_parts(const ModelSource& model) {
   }
 }
 
-void PromptSource::look_at_parts(const ModelSource& model) {
+void PromptSource::look_at_parts(const ModelSource& model, int max_length) {
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
     const models::PromptEncoder& of = pipeline_->encoders[e];
     const models::Tokenizer& tokenizer = *tokenizers_[e];
     const models::TextEncoderDescription& encoder = *encoders_[e].description;
     const std::string& place =
         tokenizer_places_.emplace_back(tokenizer_place(model, of));
-    lengths_.push_back(prompt_length(model, of, tokenizer, encoder));
+    lengths_.push_back(
+        max_length > 0
+            ? std::min<std::int64_t>(max_length, encoder.max_tokens())
+            : prompt_length(model, of, tokenizer, encoder));
     require(of.is_masked || lengths_.back() == lengths_.front(),
             Errc::corrupt_file, place,
             "the tokenizers cut prompts at different lengths: got " +

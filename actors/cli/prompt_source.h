@@ -45,7 +45,8 @@ class PromptSource {
   /// Errors: Errc::not_found for a model without a pipeline, an encoder or a
   /// tokenizer; Errc::unsupported for an encoder that Troupe does not have:
   /// with `hint`, or a better hint; those of their files.
-  PromptSource(const ModelSource& model, std::string_view hint);
+  /// max_length: tokens of a prompt that count; 0: the pipeline's own number.
+  PromptSource(const ModelSource& model, std::string_view hint, int max_length);
 
   [[nodiscard]] const models::PromptPipeline& pipeline() const noexcept {
     return *pipeline_;
@@ -110,7 +111,7 @@ class PromptSource {
   void open_parts(const ModelSource& model);
   /// Lengths, masks and notes. Errors: those of prompt_length;
   /// Errc::corrupt_file for tokenizers of different lengths.
-  void look_at_parts(const ModelSource& model);
+  void look_at_parts(const ModelSource& model, int max_length);
 
   const models::PromptPipeline* pipeline_;
   std::string model_;
@@ -120,8 +121,8 @@ class PromptSource {
   std::vector<PromptEncoderSource> encoders_;
   std::vector<std::shared_ptr<const models::Tokenizer>> tokenizers_;
   std::vector<std::string> tokenizer_places_;  ///< folders, for messages
-  std::vector<std::int64_t> lengths_;          ///< see prompt_length
-  std::vector<bool> hides_padding_;  ///< its rows are computed, and not seen
+  std::vector<std::int64_t> lengths_;  ///< the user's, or see prompt_length
+  std::vector<bool> hides_padding_;    ///< its rows are computed, and not seen
   std::vector<std::string> notes_;
 };
 

@@ -259,6 +259,7 @@ std::string only_flags(const Config& config) {
                                        "negative-prompt-file",
                                        "negative-prompt-2",
                                        "clip-skip",
+                                       "max-sequence-length",
                                        "prompt-embeds",
                                        "samples",
                                        "size",

@@ -35,6 +35,7 @@ extern constinit const PromptPipeline kPixartSigma{
     .encoders = kT5Alone,
     .cleaned = cleaned,
     .condition = pixart_condition,
+    .takes_max_length = true,
     .note = "the pipeline puts prompts in lower case",
     .bins = pixart_bins};
 

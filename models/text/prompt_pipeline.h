@@ -72,6 +72,9 @@ struct PromptPipeline {
   /// Whether a word with several vectors is read as all of them
   /// (Tokenizer::with_all_vectors).
   bool takes_several_vectors = false;
+  /// Whether the user may say how many tokens count (`max_sequence_length` of
+  /// diffusers).
+  bool takes_max_length = false;
   /// A note for the user when `cleaned` changes a prompt.
   std::string_view note;
   /// The sizes that it samples at, for a network that was trained with latents

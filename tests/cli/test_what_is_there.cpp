@@ -39,19 +39,15 @@ TEST(NotYet, VerbsOfOtherProgramsNameOurs) {
 }
 
 TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
-  expect_refused({"sample", "--max_sequence_length", "300"},
-                 {"[--max-sequence-length]", "coming",
-                  "troupe inspect DIR says whether the model takes prompts"});
   expect_refused({"sample", "--lora", "x.safetensors"},
                  {"[--lora]", "not read", "fuse_lora"});
   expect_refused({"sample", "--server", "tcp://a:1"},
                  {"[--server]", "coming", "--listen ADDR"});
   expect_refused({"sample", "--seeds", "1,2,3"},
                  {"[--seeds]", "--noise torch"});
-  const Outcome variable = run({"sample"}, {"TROUPE_MAX_SEQUENCE_LENGTH=2"});
+  const Outcome variable = run({"sample"}, {"TROUPE_LORA_SCALE=2"});
   EXPECT_EQ(variable.exit_code, 2);
-  EXPECT_TRUE(
-      variable.err.starts_with("troupe: [TROUPE_MAX_SEQUENCE_LENGTH] what"))
+  EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_LORA_SCALE] LoRA"))
       << variable.err;
 }
 
