@@ -62,6 +62,8 @@ void visit_fields(Visitor& visit, T& r) {
   visit("arrivals", r.arrivals);
   visit("residual_scales", r.residual_scales);
   visit("init_noise_sigma", r.init_noise_sigma);
+  visit("calls_before", r.calls_before);
+  visit("calls_after", r.calls_after);
 }
 
 template <typename Visitor, AnyConst<samplers::GraphNode> T>

@@ -48,6 +48,8 @@ struct SamplerConfig {
   std::optional<bool> clip_sample;
   std::vector<double> sigmas;
   std::vector<double> timesteps;
+  std::optional<double> denoising_start;  ///< 0: from the beginning
+  std::optional<double> denoising_end;    ///< 1: up to the end
 
   friend bool operator==(const SamplerConfig&, const SamplerConfig&) = default;
 };

@@ -148,7 +148,7 @@ std::span<const Option> sampling_rows() {
        kModel, kRuns | kEncode, whole(&Config::clip_skip, 0, 1000)},
       {"max-sequence-length", "", 0, "N",
        "tokens of a prompt that count, with its end mark (PixArt)", kModel,
-       kRuns | kEncode, whole(&Config::max_sequence_length, 0, 4096),
+       kRuns | kEncode, whole(&Config::max_sequence_length, 0, 1024),
        "the pipeline's own"},
       {"prompt-embeds", "", 0, "FILE",
        "prompts that are encoded already, as troupe encode or diffusers makes "
@@ -311,6 +311,15 @@ std::span<const Option> sampling_rows() {
       {"clip-sample", "", 0, "BOOL", "clip the predicted clean sample",
        kSamplerGroup, kSamplers, parsed(&Sampler::clip_sample, parse_bool),
        "scheduler_config.json, else true for ddim and ddpm"},
+      {"denoising-start", "", 0, "X",
+       "go on where another run ended, with its latents in --init-latents: the "
+       "share of the training steps that was made, 0 to 1",
+       kSamplerGroup, kSample | kSchedule,
+       real(&Sampler::denoising_start, 0, 1), "0"},
+      {"denoising-end", "", 0, "X",
+       "end after this share of the training steps, 0 to 1, and leave the rest "
+       "to another run: --save latents=FILE keeps the latents",
+       kSamplerGroup, kSamplers, real(&Sampler::denoising_end, 0, 1), "1"},
       {"sigmas", "", 0, "LIST",
        "explicit noise levels, descending: numbers with commas or spaces, in "
        "brackets or not; @FILE reads them from a text file",

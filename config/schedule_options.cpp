@@ -185,6 +185,18 @@ void apply(const SamplerConfig& sampler, ScheduleOptions& options) {
     options.timesteps = sampler.timesteps;
     options.sigmas.clear();
   }
+  if (sampler.denoising_start) {
+    options.denoising_start = sampler.denoising_start;
+    if (*sampler.denoising_start == 0) {
+      options.denoising_start.reset();
+    }
+  }
+  if (sampler.denoising_end) {
+    options.denoising_end = sampler.denoising_end;
+    if (*sampler.denoising_end == 1) {
+      options.denoising_end.reset();
+    }
+  }
   if (!sampler.name.empty()) {
     check_name(sampler, parse_solver(sampler.name));
   }

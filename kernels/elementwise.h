@@ -56,8 +56,8 @@ void clamp(ExecContext& ctx, double low, double high, Tensor& x);
 void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
            double scale, std::int64_t num_guided, Tensor& out);
 
-/// x = share · x · (s / s_x) + (1 − share) · x, where s and s_x are the standard
-/// deviations of `like` and x over all their elements (n − 1 in the
+/// x = share · x · (s / s_x) + (1 − share) · x, where s and s_x are the
+/// standard deviations of `like` and x over all their elements (n − 1 in the
 /// denominator). Sums are in double, in an order that depends on the number of
 /// elements and the kind of device alone; the rest is f32, rounded after each
 /// operation. Both are f32 of one shape, in memory of their own.

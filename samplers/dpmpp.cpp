@@ -112,8 +112,10 @@ std::array<double, 3> output_weights(const StepInput& in, const Rule& rule,
 
 int usable_order(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
-  const int calls = in.schedule.num_model_calls();
-  const bool few = o.lower_order_final && calls < 15;
+  // Up to the end of the whole run.
+  const int calls = in.schedule.num_model_calls() + in.schedule.calls_after();
+  const bool few =
+      o.lower_order_final && calls + in.schedule.calls_before() < 15;
   const bool last = in.to == calls;
   const bool ends_clean = last && (o.final_sigma_zero || !o.sigmas.empty());
   // A step of no length has no differences to take.

@@ -192,6 +192,9 @@ class Culprits {
     usual.num_inference_steps =
         std::min(usual.num_inference_steps, options.num_train_timesteps);
     usual.num_train_timesteps = options.num_train_timesteps;
+    // Of the whole run a part is kept afterwards, whatever that is.
+    usual.denoising_start = options.denoising_start;
+    usual.denoising_end = options.denoising_end;
     const ScheduleOptions defaults = resolve(usual);
     visit_schedule(defaults_, defaults);
     visit_schedule(*this, trial_);
@@ -221,6 +224,62 @@ class Culprits {
   std::string changed_;
 };
 
+/// How many calls of the whole run, which descends, are at `timestep` or above.
+std::size_t calls_down_to(const ScheduleTable& table, double timestep) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      table.timesteps, [=](double t) { return t >= timestep; }));
+}
+
+/// The timestep at which this share of the training steps is done, rounded as
+/// Python rounds.
+double timestep_after(const ScheduleOptions& o, double share) {
+  const auto steps = static_cast<double>(o.num_train_timesteps);
+  return std::nearbyint(steps - share * steps);
+}
+
+template <typename T>
+void keep(std::vector<T>& list, std::size_t begin, std::size_t end) {
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(end), list.end());
+  list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+/// Leaves the part of the whole run that denoising_start and denoising_end
+/// name. Errors: Errc::invalid_argument if no call is left. Source: diffusers
+/// pipelines/stable_diffusion_xl, get_timesteps and denoising_end.
+void keep_part(ScheduleTable& table) {
+  const ScheduleOptions& o = table.options;
+  const std::size_t whole = table.timesteps.size();
+  std::size_t begin = 0;
+  std::size_t end = whole;
+  if (o.denoising_start) {
+    begin = calls_down_to(table, timestep_after(o, *o.denoising_start));
+    if (o.solver->has_two_calls && begin % 2 == 1) {
+      --begin;  // a step begins with its first call
+    }
+    table.init_noise_sigma = 1.0;  // the latents are as another run left them
+  }
+  if (o.denoising_end) {
+    end = calls_down_to(table, timestep_after(o, *o.denoising_end));
+  }
+  if (begin >= end) {
+    throw Error(Errc::invalid_argument,
+                o.denoising_end ? "--denoising-end" : "--denoising-start",
+                "none of the " + std::to_string(o.num_inference_steps) +
+                    " steps lies in this part of the run",
+                "choose a larger part, or more steps");
+  }
+  if (end < whole) {
+    table.levels[end] = table.arrivals[end - 1];
+  }
+  keep(table.timesteps, begin, end);
+  keep(table.sigmas, begin, end + 1);
+  keep(table.levels, begin, end + 1);
+  keep(table.arrivals, begin, end);
+  keep(table.residual_scales, begin, end + 1);
+  table.calls_before = static_cast<int>(begin);
+  table.calls_after = static_cast<int>(whole - end);
+}
+
 }  // namespace
 
 Schedule::Schedule(const ScheduleOptions& options) : table_(table_of(options)) {
@@ -230,6 +289,7 @@ Schedule::Schedule(const ScheduleOptions& options) : table_(table_of(options)) {
                   "no schedule can be made of this: " + fault,
                   "change or leave out what is named");
   }
+  keep_part(table_);
   check_signs();
 }
 

@@ -85,6 +85,10 @@ void visit_schedule(Visitor& visit, Options& o) {
         o.stochastic_sampling);
   visit(Key{"sigmas", "levels that were given"}, o.sigmas);
   visit(Key{"timesteps", "timesteps that were given"}, o.timesteps);
+  visit(Key{"denoising_start", "share of the run that was made before"},
+        o.denoising_start);
+  visit(Key{"denoising_end", "share of the run after which it ends"},
+        o.denoising_end);
   visit(Key{"skip_prk_steps", "PNDM: no Runge-Kutta steps"}, o.skip_prk_steps);
 }
 

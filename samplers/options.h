@@ -99,6 +99,12 @@ struct ScheduleOptions {
   std::vector<double> sigmas;     ///< explicit, descending; overrides spacing
   std::vector<double> timesteps;  ///< explicit, descending; overrides spacing
 
+  // The part of a run that is made, when several networks share one: from and
+  // up to this share of the training steps, between 0 and 1. No keys of a file,
+  // but arguments of diffusers' pipelines.
+  std::optional<double> denoising_start;  ///< unset: from the beginning
+  std::optional<double> denoising_end;    ///< unset: up to the end
+
   friend bool operator==(const ScheduleOptions&,
                          const ScheduleOptions&) = default;
 };

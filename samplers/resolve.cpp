@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "samplers/numeric.h"
@@ -162,6 +163,35 @@ void check_steps(const ScheduleOptions& o) {
          o.sigmas.empty() ? "change --steps" : "shorten --sigmas");
 }
 
+/// Where the part of a run begins and ends that is made.
+void check_part(const ScheduleOptions& o) {
+  for (const auto& [name, share] :
+       {std::pair("denoising_start", o.denoising_start),
+        std::pair("denoising_end", o.denoising_end)}) {
+    if (share && !(*share > 0.0 && *share < 1.0)) {
+      refuse(name, "expected a number between 0 and 1", "");
+    }
+  }
+  if (o.denoising_start && o.denoising_end &&
+      !(*o.denoising_start < *o.denoising_end)) {
+    refuse("denoising_start", "expected less than denoising_end", "");
+  }
+  if (o.invert_sigmas && (o.denoising_start || o.denoising_end)) {
+    refuse(o.denoising_start ? "denoising_start" : "denoising_end",
+           "does not go with invert_sigmas", "");
+  }
+  // The first steps of such solvers have more calls than the others.
+  if (o.solver->extra_calls != nullptr &&
+      (o.denoising_start || (o.denoising_end && !o.timesteps.empty()))) {
+    refuse(
+        o.denoising_start ? "denoising_start" : "denoising_end",
+        std::string(o.solver->name) +
+            (o.denoising_start ? " begins at the beginning"
+                               : " goes through the whole list of timesteps"),
+        "choose another --sampler");
+  }
+}
+
 void check_numbers(const ScheduleOptions& o) {
   check_option("num_train_timesteps", o.num_train_timesteps, 1, 1'000'000);
   check_steps(o);
@@ -178,6 +208,7 @@ void check_numbers(const ScheduleOptions& o) {
   if (o.sigma_max) {
     check_option("sigma_max", *o.sigma_max, 1e-12, 1e12);
   }
+  check_part(o);
   if (std::isnan(o.lambda_min_clipped)) {
     refuse("lambda_min_clipped", "got nan, expected a number", "");
   }

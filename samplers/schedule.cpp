@@ -1,5 +1,6 @@
 #include "samplers/schedule.h"
 
+#include <algorithm>
 #include <string>
 
 #include "kernels/core/error.h"
@@ -25,9 +26,9 @@ int Schedule::num_steps() const noexcept {
   if (solver->has_two_calls) {
     return (calls + 1) / 2;
   }
-  return calls - (solver->extra_calls == nullptr
-                      ? 0
-                      : solver->extra_calls(table_.options));
+  return std::max(1, calls - (solver->extra_calls == nullptr
+                                  ? 0
+                                  : solver->extra_calls(table_.options)));
 }
 
 double Schedule::timestep(int call) const {

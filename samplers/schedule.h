@@ -38,6 +38,10 @@ struct ScheduleTable {
   std::vector<NoiseLevel> arrivals;
   std::vector<double> residual_scales;  ///< one per call, and the last
   double init_noise_sigma = 1.0;
+  // Calls of the whole run that are not in these lists: see
+  // ScheduleOptions::denoising_start.
+  int calls_before = 0;
+  int calls_after = 0;
   std::vector<float> alphas_cumprod;  ///< one per training step; flow: empty
 };
 
@@ -76,6 +80,12 @@ class Schedule {
     return static_cast<int>(table_.timesteps.size());
   }
   [[nodiscard]] int num_steps() const noexcept;
+  /// Calls of the whole run before call 0 and after the last. Solvers whose
+  /// order falls at the end of a run count with them.
+  [[nodiscard]] int calls_before() const noexcept {
+    return table_.calls_before;
+  }
+  [[nodiscard]] int calls_after() const noexcept { return table_.calls_after; }
   /// The timestep that the network gets at a call.
   [[nodiscard]] double timestep(int call) const;
   [[nodiscard]] std::span<const double> timesteps() const noexcept {
@@ -92,7 +102,7 @@ class Schedule {
     return table_.alphas_cumprod;
   }
   /// The mixture with which the output of call `call` is read. That of
-  /// num_model_calls() is the finished sample's.
+  /// num_model_calls() is that of the latents in the end.
   [[nodiscard]] NoiseLevel level(int call) const;
   /// The mixture a step that ends at point `call` arrives at, 1 ≤ call ≤
   /// num_model_calls(). Equal to level(call) but for DDIM and PNDM, whose steps

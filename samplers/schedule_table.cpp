@@ -101,6 +101,23 @@ void check_level(const std::string& place, const NoiseLevel& level,
   check_logarithm(place + ".log_sigma", level.log_sigma, level.sigma);
 }
 
+/// The calls of the whole run that `table` is of, or is a part of.
+std::size_t whole_calls(const ScheduleTable& table) {
+  constexpr int kMost = 1'000'000'000;
+  const ScheduleOptions& o = table.options;
+  const int before = table.calls_before;
+  const int after = table.calls_after;
+  if (before < 0 || before > (o.denoising_start ? kMost : 0) ||
+      (o.solver->has_two_calls && before % 2 == 1)) {
+    refuse_record("calls_before: got " + std::to_string(before));
+  }
+  if (after < 0 || after > (o.denoising_end ? kMost : 0)) {
+    refuse_record("calls_after: got " + std::to_string(after));
+  }
+  return table.timesteps.size() + static_cast<std::size_t>(before) +
+         static_cast<std::size_t>(after);
+}
+
 void check_calls(const ScheduleOptions& o, std::size_t calls) {
   const bool twice = o.solver->has_two_calls;
   const auto steps = static_cast<std::size_t>(o.num_inference_steps);
@@ -121,7 +138,10 @@ void check_table(const ScheduleTable& table) {
   const ScheduleOptions& o = table.options;
   check_options(o);
   const std::size_t calls = table.timesteps.size();
-  check_calls(o, calls);
+  if (calls == 0) {
+    refuse_record("timesteps: there are none");
+  }
+  check_calls(o, whole_calls(table));
   check_size("sigmas", table.sigmas.size(), calls + 1);
   check_size("levels", table.levels.size(), calls + 1);
   check_size("arrivals", table.arrivals.size(), calls);

@@ -169,7 +169,8 @@ bool wants_corrector(const StepInput& in) {
     return false;
   }
   const std::vector<int>& off = in.schedule.options().disable_corrector;
-  return std::find(off.begin(), off.end(), in.state.history_calls[0]) ==
+  return std::find(off.begin(), off.end(),
+                   in.state.history_calls[0] + in.schedule.calls_before()) ==
          off.end();
 }
 
@@ -182,7 +183,8 @@ std::size_t unipc_order(const StepInput& in) {
   }
   int order = o.solver_order;
   if (o.lower_order_final) {
-    order = std::min(order, in.schedule.num_model_calls() - in.to + 1);
+    const int calls = in.schedule.num_model_calls() + in.schedule.calls_after();
+    order = std::min(order, calls - in.to + 1);
   }
   return static_cast<std::size_t>(
       std::min(order, static_cast<int>(in.state.history.size()) + 1));

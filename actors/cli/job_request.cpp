@@ -414,6 +414,11 @@ JobRequest make_request(const config::Config& said,
   }
   check_method(config, request.plan.method, request.schedule);
   take_init_latents(config, request);
+  require(!request.schedule.options().denoising_start ||
+              !request.init_latents.empty(),
+          Errc::invalid_argument, config.place_of("denoising-start"),
+          "there are no latents to go on with",
+          "give those that the other run has saved: --init-latents FILE");
   keep_stream(recipe, request);
   note_method(config, request);
   note_bin(request.source, request.notes);

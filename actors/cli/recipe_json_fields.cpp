@@ -68,6 +68,8 @@ constexpr JsonField kJob[] = {
     {"schedule.residual_scales", "array of numbers", "picard's measure"},
     {"schedule.alphas_cumprod", "array of numbers", "by training step"},
     {"schedule.init_noise_sigma", "number", "scale of the first latents"},
+    {"schedule.calls_before", "integer", "of the whole run, made elsewhere"},
+    {"schedule.calls_after", "integer", "the same, to be made later"},
     {"method", "object", "as in a recipe; graph: of a stale pipeline"},
     {"cuts", "array of integers", "blocks at which segments begin and end"},
     {"guidance_scale", "number", "1: none"},

@@ -64,8 +64,8 @@ double sum_in_lanes(std::int64_t count, const Value& value) {
 float deviation(const Tensor& x) {
   const auto* values = x.data<float>();
   const auto count = static_cast<double>(x.num_elements());
-  const double sum = sum_in_lanes(x.num_elements(),
-                                  [=](std::int64_t i) { return values[i]; });
+  const double sum =
+      sum_in_lanes(x.num_elements(), [=](std::int64_t i) { return values[i]; });
   const double squares = std::max(sum_squares(x) - sum / count * sum, 0.0);
   return static_cast<float>(std::sqrt(squares / (count - 1)));
 }

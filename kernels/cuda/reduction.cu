@@ -44,9 +44,8 @@ template <int N, Summand kOf>
 struct Sums {
   static constexpr bool kHasB = kOf == Summand::squared_difference;
   static constexpr const char* kName = kHasB ? "sum_squared_difference"
-                                       : kOf == Summand::square
-                                           ? "sum_squares"
-                                           : "sum";
+                                       : kOf == Summand::square ? "sum_squares"
+                                                                : "sum";
   static constexpr std::int64_t kGroup = 4;
 
   const float* a;
@@ -70,14 +69,14 @@ struct Sums {
   static TROUPE_DEVICE void add_to(double& sum, float a, float b) {
     const double value = kHasB ? static_cast<double>(a) - static_cast<double>(b)
                                : static_cast<double>(a);
-    sum = kOf == Summand::itself ? sum + value
-                                 : multiply_add(value, value, sum);
+    sum =
+        kOf == Summand::itself ? sum + value : multiply_add(value, value, sum);
   }
   static TROUPE_DEVICE void take(State& state, const Group& group) {
     TROUPE_UNROLL
     for (int i = 0; i < 4; ++i) {
       add_to(state.sums[i], group.a.values[i],
-                 kHasB ? group.b.values[i] : 0.0F);
+             kHasB ? group.b.values[i] : 0.0F);
     }
   }
   TROUPE_DEVICE void take_one(State& state, std::int64_t at) const {

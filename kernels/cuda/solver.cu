@@ -136,8 +136,8 @@ struct Guide {
   }
 };
 
-/// share · x · (s / s_x) + (1 − share) · x. `sums`: Σ and Σ of squares of what x
-/// shall be like, then of x.
+/// share · x · (s / s_x) + (1 − share) · x. `sums`: Σ and Σ of squares of what
+/// x shall be like, then of x.
 struct RescaleDeviation {
   static constexpr const char* kName = "rescale_deviation";
   static constexpr int kWide = 4;
@@ -170,8 +170,8 @@ struct RescaleDeviation {
     TROUPE_UNROLL
     for (int i = 0; i < N; ++i) {
       const float value = inputs.x.values[i];
-      result.values[i] = add(multiply(share, multiply(value, factor)),
-                             multiply(rest, value));
+      result.values[i] =
+          add(multiply(share, multiply(value, factor)), multiply(rest, value));
     }
     cuda::store<N>(result, x + at);
   }
@@ -283,13 +283,13 @@ void rescale_deviation(ExecContext& ctx, const Tensor& like, double share,
   sum_squares(ctx, like, sums, 1);
   sum(ctx, x, sums, 2);
   sum_squares(ctx, x, sums, 3);
-  launch_each(Backend::of(ctx),
-              RescaleDeviation{
-                  reinterpret_cast<const double*>(sums.bytes().data()),
-                  static_cast<double>(x.num_elements()),
-                  static_cast<float>(share), static_cast<float>(1.0 - share),
-                  x.data<float>()},
-              x.num_elements());
+  launch_each(
+      Backend::of(ctx),
+      RescaleDeviation{reinterpret_cast<const double*>(sums.bytes().data()),
+                       static_cast<double>(x.num_elements()),
+                       static_cast<float>(share),
+                       static_cast<float>(1.0 - share), x.data<float>()},
+      x.num_elements());
 }
 
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,

@@ -261,8 +261,7 @@ TEST(RescaleDeviation, MixesWithWhatHasTheOtherDeviation) {
     rescale_deviation(ctx, like, share, x.tensor);
     EXPECT_TRUE(x.intact());
     for (std::int64_t i = 0; i < start.num_elements(); ++i) {
-      const double want =
-          value_at(start, i) * (share * factor + (1 - share));
+      const double want = value_at(start, i) * (share * factor + (1 - share));
       ASSERT_NEAR(value_at(x.tensor, i), want, 4e-7 * std::abs(want));
     }
   }

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
+#include "kernels/core/error.h"
 #include "samplers/numeric.h"
 #include "samplers/schedule.h"
 
@@ -134,6 +136,61 @@ TEST(Schedule, CountsTwoHeunCallsPerStepButOneForTheLast) {
   EXPECT_EQ(schedule.num_steps(), 5);
   EXPECT_EQ(schedule.timestep(1), schedule.timestep(2));
   EXPECT_EQ(schedule.sigmas()[9], 0.0);
+}
+
+/// Numbers of the whole run; only where it begins and ends differs.
+TEST(Schedule, OfAPartHasTheNumbersOfTheWholeRun) {
+  for (const Solver solver : solver_table()) {
+    if (solver->levels == Levels::flow) {
+      continue;
+    }
+    ScheduleOptions options = with(solver, 10);
+    const Schedule whole(options);
+    options.denoising_end = 0.6;  // timesteps of 400 and more
+    const Schedule first(options);
+    const auto calls = static_cast<std::size_t>(first.num_model_calls());
+    EXPECT_GE(first.timestep(first.num_model_calls() - 1), 400.0);
+    EXPECT_LT(whole.timestep(first.num_model_calls()), 400.0);
+    EXPECT_EQ(first.calls_after(),
+              whole.num_model_calls() - first.num_model_calls());
+    EXPECT_EQ(first.level(first.num_model_calls()).sigma,
+              whole.arrival(first.num_model_calls()).sigma);
+    EXPECT_EQ(first.init_noise_sigma(), whole.init_noise_sigma());
+    (void)Schedule::from_table(first.table());
+    if (solver->extra_calls != nullptr) {
+      continue;
+    }
+    options.denoising_end.reset();
+    options.denoising_start = 0.6;
+    const Schedule second(options);
+    EXPECT_EQ(second.init_noise_sigma(), 1.0);
+    std::vector<double> timesteps(first.timesteps().begin(),
+                                  first.timesteps().end());
+    // Heun: the step that was begun there begins again.
+    timesteps.resize(calls - (solver->has_two_calls && calls % 2 == 1 ? 1 : 0));
+    EXPECT_EQ(second.calls_before(), std::ssize(timesteps));
+    timesteps.insert(timesteps.end(), second.timesteps().begin(),
+                     second.timesteps().end());
+    expect_list(whole.timesteps(), timesteps, 0.0);
+    (void)Schedule::from_table(second.table());
+  }
+}
+
+TEST(Schedule, OfAPartWithoutStepsIsRefused) {
+  const auto refuses = [](Solver solver, std::optional<double> start,
+                          std::optional<double> end) {
+    ScheduleOptions options = with(solver, 10);
+    options.denoising_start = start;
+    options.denoising_end = end;
+    EXPECT_THROW(Schedule{options}, Error);
+  };
+  refuses(Solver::ddim, {}, 0.01);
+  refuses(Solver::ddim, 0.9999, {});
+  refuses(Solver::ddim, 0.55, 0.56);
+  refuses(Solver::ddim, 0.6, 0.6);
+  refuses(Solver::ddim, -0.1, {});
+  refuses(Solver::ddim, {}, 1.5);
+  refuses(Solver::pndm, 0.5, {});
 }
 
 TEST(Schedule, ScalesInitialNoiseByTheLargestSigma) {

@@ -157,6 +157,23 @@ TEST(ScheduleTables, OfOtherSizesAreRefused) {
   expect_refused(std::move(pndm), "timesteps");
 }
 
+TEST(ScheduleTables, OfAPartSayWhatIsLeftOut) {
+  ScheduleOptions options;
+  options.denoising_end = 0.5;
+  const ScheduleTable table = Schedule(options).table();
+  EXPECT_EQ(table.calls_after, 25);
+  for (const auto& [before, after] :
+       {std::pair(0, 26), std::pair(1, 25), std::pair(0, -1)}) {
+    ScheduleTable other = table;
+    other.calls_before = before;
+    other.calls_after = after;
+    EXPECT_THROW((void)Schedule::from_table(other), Error);
+  }
+  ScheduleTable whole = table;
+  whole.options.denoising_end.reset();
+  EXPECT_THROW((void)Schedule::from_table(whole), Error);
+}
+
 TEST(ScheduleTables, WithNumbersThatCannotBeAreRefused) {
   const ScheduleTable good = table_of(Solver::ddim);
   const auto refuse = [&](const char* place, const auto& number_of,
