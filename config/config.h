@@ -72,6 +72,7 @@ struct SizeConfig {
   std::optional<PictureSize> original;
   std::optional<PictureCorner> crop;
   std::optional<PictureSize> target;
+  std::optional<double> aesthetic_score;  ///< of the refiner, in its place
 
   friend bool operator==(const SizeConfig&, const SizeConfig&) = default;
 };

@@ -79,6 +79,10 @@ Field told_field(SizeConfig Config::*branch,
       [=](const Config& config) { return text_of(config.*branch.*member); }};
 }
 
+double parse_score(Text place, Text text) {
+  return parse_real(place, text, -1000, 1000);
+}
+
 Field final_sigmas_field() {
   static const Names kNames = {"zero", "sigma_min"};
   Field final_sigmas =
@@ -147,9 +151,9 @@ std::span<const Option> sampling_rows() {
        "(Stable Diffusion), as diffusers counts: where others say 2, it is 1",
        kModel, kRuns | kEncode, whole(&Config::clip_skip, 0, 1000)},
       {"max-sequence-length", "", 0, "N",
-       "tokens of a prompt that count, with its end mark (PixArt)", kModel,
-       kRuns | kEncode, whole(&Config::max_sequence_length, 0, 1024),
-       "the pipeline's own"},
+       "tokens of a prompt that count, with its end mark; 0: as many as in the "
+       "pipeline (PixArt)",
+       kModel, kRuns | kEncode, whole(&Config::max_sequence_length, 0, 1024)},
       {"prompt-embeds", "", 0, "FILE",
        "prompts that are encoded already, as troupe encode or diffusers makes "
        "them (.safetensors, .npz)",
@@ -197,6 +201,17 @@ std::span<const Option> sampling_rows() {
        "--target-size of it; beside --negative-original-size", kModel, kRuns,
        told_field(&Config::told_negative, &SizeConfig::target, parse_size),
        "as --target-size"},
+      {"aesthetic-score", "", 0, "X",
+       "how beautiful the network is told that the picture is (the refiner of "
+       "Stable Diffusion XL)",
+       kModel, kRuns,
+       told_field(&Config::told, &SizeConfig::aesthetic_score, parse_score),
+       "6"},
+      {"negative-aesthetic-score", "", 0, "X",
+       "the same of what guidance leads away from", kModel, kRuns,
+       told_field(&Config::told_negative, &SizeConfig::aesthetic_score,
+                  parse_score),
+       "2.5"},
       {"vae-tiling", "enable-vae-tiling", 0, "",
        "decode large pictures in overlapping tiles, as diffusers does: memory "
        "of a tile, and a slightly different picture",
@@ -312,13 +327,13 @@ std::span<const Option> sampling_rows() {
        kSamplerGroup, kSamplers, parsed(&Sampler::clip_sample, parse_bool),
        "scheduler_config.json, else true for ddim and ddpm"},
       {"denoising-start", "", 0, "X",
-       "go on where another run ended, with its latents in --init-latents: the "
+       "go on where another run ended, with the latents that it left: the "
        "share of the training steps that was made, 0 to 1",
        kSamplerGroup, kSample | kSchedule,
        real(&Sampler::denoising_start, 0, 1), "0"},
       {"denoising-end", "", 0, "X",
        "end after this share of the training steps, 0 to 1, and leave the rest "
-       "to another run: --save latents=FILE keeps the latents",
+       "to another run",
        kSamplerGroup, kSamplers, real(&Sampler::denoising_end, 0, 1), "1"},
       {"sigmas", "", 0, "LIST",
        "explicit noise levels, descending: numbers with commas or spaces, in "

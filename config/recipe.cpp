@@ -109,6 +109,14 @@ std::vector<Setting> to_settings(const Recipe& recipe,
       say(key, to_string(*value));
     }
   };
+  const auto say_score = [&](const char* key,
+                             const std::optional<double>& value) {
+    if (value) {
+      say(key, to_text(*value));
+    }
+  };
+  say_score("aesthetic-score", recipe.aesthetic_score);
+  say_score("negative-aesthetic-score", recipe.negative_aesthetic_score);
   say_sides("original-size", recipe.original_size);
   say_sides("crop", recipe.crop);
   say_sides("target-size", recipe.target_size);

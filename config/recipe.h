@@ -60,10 +60,12 @@ struct Recipe {
   std::optional<PictureSize> original_size;
   std::optional<PictureCorner> crop;
   std::optional<PictureSize> target_size;
+  std::optional<double> aesthetic_score;
   // The same in guidance's other branch; unset: the same.
   std::optional<PictureSize> negative_original_size;
   std::optional<PictureCorner> negative_crop;
   std::optional<PictureSize> negative_target_size;
+  std::optional<double> negative_aesthetic_score;
   /// Side of the tiles that it was decoded in, in latents; unset: whole.
   std::optional<std::int64_t> vae_tile;
   double guidance_scale = 1.0;

@@ -29,11 +29,12 @@ struct PipelineDefaults {
   std::string_view scheduler_keys = "{}";
 };
 /// Source: diffusers pipelines/*/pipeline_*.py.
-constexpr std::array<PipelineDefaults, 3> kPipelines = {{
+constexpr std::array<PipelineDefaults, 4> kPipelines = {{
     {"PixArtSigmaPipeline", R"({"steps": 20, "guidance": 4.5})"},
     {"StableDiffusionPipeline", R"({"steps": 50, "guidance": 7.5})",
      R"({"steps_offset": 1, "clip_sample": false})"},
     {"StableDiffusionXLPipeline", R"({"steps": 50, "guidance": 5})"},
+    {"StableDiffusionXLImg2ImgPipeline", R"({"steps": 50, "guidance": 5})"},
 }};
 
 /// Of an unknown class: one that says nothing.

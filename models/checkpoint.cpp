@@ -216,6 +216,10 @@ void open_text_encoders(const Json& index, const ConversionCommand& command,
   if (pipeline == nullptr) {
     return;
   }
+  checkpoint.lacks_first_encoder =
+      pipeline->without_first != nullptr &&
+      index.component_class(pipeline->encoders[0].encoder).empty() &&
+      !index.component_class(pipeline->encoders[1].encoder).empty();
   for (const PromptEncoder& part : pipeline->encoders) {
     const fs::path folder = checkpoint.folder / part.encoder;
     std::string class_name = index.component_class(part.encoder);
@@ -296,6 +300,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
         !index.component_class("safety_checker").empty();
     checkpoint.zeros_for_no_negative =
         index.boolean("force_zeros_for_empty_prompt", true);
+    checkpoint.wants_score = index.boolean("requires_aesthetics_score", false);
     read_class_names(index, checkpoint);
     read_component_classes(index, checkpoint);
     if (checkpoint.vae && !checkpoint.pipeline_class.empty()) {

@@ -53,6 +53,11 @@ struct Checkpoint {
   /// Errors of encoders that cannot be opened: weights are missing, or pickled.
   /// A job with encoded prompts does not need the encoders.
   std::map<std::string, Error> unusable_encoders;
+  /// The pipeline was saved without its first text encoder, and with the
+  /// second.
+  bool lacks_first_encoder = false;
+  /// requires_aesthetics_score of model_index.json.
+  bool wants_score = false;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
   /// Its class by model_index.json; empty: it names none.
   std::string scheduler_class;

@@ -59,6 +59,8 @@ struct PictureIds {
   std::int64_t crop_left = 0;
   std::int64_t target_height = 0;
   std::int64_t target_width = 0;
+  /// In place of the picture's own sides: what SDXL's refiner is told.
+  std::optional<double> aesthetic_score = {};
 };
 
 /// A number that describes the architecture, such as {"width", 1152}.
@@ -84,8 +86,11 @@ class DenoiserDescription {
                                           DType compute) const = 0;
   /// Width of prompt_embeds; 0: it takes no prompt.
   [[nodiscard]] virtual std::int64_t prompt_width() const { return 0; }
-  /// Width of the pooled vector that it takes beside; 0: none.
-  [[nodiscard]] virtual std::int64_t pooled_width() const { return 0; }
+  /// Width of the pooled vector that it takes beside `ids`; 0: none.
+  [[nodiscard]] virtual std::int64_t pooled_width(
+      const PictureIds& /*ids*/) const {
+    return 0;
+  }
   /// Whether it is told the picture's sides.
   [[nodiscard]] virtual bool takes_sides() const { return false; }
   /// Adds what a network that takes sides is told of the picture, unless the

@@ -62,8 +62,14 @@ void check_unet_condition(const UNetConfig& config,
   }
   (void)checked_prompt_embeds(condition, config.cross_attention_dim);
   if (config.has_sizes()) {
-    check_vector(condition, kPooledItem, config.pooled_width, false);
-    check_vector(condition, kSizeIds, UNetConfig::kSizes, true);
+    const ConditionTensor* ids = condition.find(kSizeIds);
+    const bool has_score =
+        ids != nullptr &&
+        ids->tensor.shape() == Shape{UNetConfig::kScoredSizes};
+    const std::int64_t sizes =
+        has_score ? UNetConfig::kScoredSizes : UNetConfig::kSizes;
+    check_vector(condition, kPooledItem, config.pooled_beside(sizes), false);
+    check_vector(condition, kSizeIds, sizes, true);
   }
 }
 
@@ -147,13 +153,14 @@ Tensor UNetConditioner::added_embedding(ExecContext& ctx,
   const std::vector<double> ids(sizes.span<float>().begin(),
                                 sizes.span<float>().end());
   Tensor frequencies = ctx.workspace().take(
-      {UNetConfig::kSizes, config_.size_embed_dim}, DType::f32);
+      {sizes.num_elements(), config_.size_embed_dim}, DType::f32);
   kernels::timestep_embedding(ctx, ids, 0.0, kMaxPeriod, frequencies);
-  // The pooled prompt, then the six sizes, as one row.
+  // The pooled prompt, then the sizes, as one row.
+  const std::int64_t pooled = config_.pooled_beside(sizes.num_elements());
   Tensor in = ctx.workspace().take({1, 1, config_.added_width()}, compute_);
   const Tensor row = in.reshape({config_.added_width()});
-  Tensor first = row.slice(0, config_.pooled_width);
-  Tensor rest = row.slice(config_.pooled_width, config_.added_width());
+  Tensor first = row.slice(0, pooled);
+  Tensor rest = row.slice(pooled, config_.added_width());
   kernels::copy(
       ctx,
       in_compute_type(ctx, condition.find(kPooledItem)->tensor, compute_)

@@ -35,8 +35,8 @@ struct UNetConfig {
   float norm_eps = 1e-5F;
   std::int64_t cross_attention_dim = 1280;  ///< width of prompt_embeds
   std::int64_t time_embed_dim = 1280;
-  /// SDXL (addition_embed_type "text_time"): width of the pooled prompt, and of
-  /// the embedding of each of six sizes; 0: it takes neither.
+  /// SDXL (addition_embed_type "text_time"): width of the pooled prompt beside
+  /// six sizes, and of the embedding of each size; 0: it takes neither.
   std::int64_t pooled_width = 0;
   std::int64_t size_embed_dim = 0;
 
@@ -49,8 +49,16 @@ struct UNetConfig {
     return {in_channels, sample_height, sample_width};
   }
 
+  /// Width of the pooled prompt beside so many sizes. The file says no more
+  /// than the sum.
+  [[nodiscard]] std::int64_t pooled_beside(std::int64_t sizes) const noexcept {
+    return added_width() - sizes * size_embed_dim;
+  }
+
   /// Original size, crop and target size of SDXL's pictures.
   static constexpr std::int64_t kSizes = 6;
+  /// Original size, crop and aesthetic score of its refiner's.
+  static constexpr std::int64_t kScoredSizes = 5;
 };
 
 /// Reads config.json of UNet2DConditionModel.

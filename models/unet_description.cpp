@@ -1,9 +1,9 @@
 #include "models/unet_description.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/error.h"
 #include "kernels/core/noise.h"
@@ -154,7 +154,7 @@ Condition UNetDescription::any_condition(const PictureIds& ids) const {
   condition.add("prompt_embeds",
                 random({kPromptTokens, config_.cross_attention_dim}));
   if (config_.has_sizes()) {
-    condition.add("pooled", random({config_.pooled_width}));
+    condition.add("pooled", random({pooled_width(ids)}));
     add_sides(ids, condition);
   }
   return condition;
@@ -165,13 +165,16 @@ void UNetDescription::add_sides(const PictureIds& ids,
   if (!config_.has_sizes() || condition.find("size_ids") != nullptr) {
     return;
   }
-  const std::array<std::int64_t, UNetConfig::kSizes> all = {
-      ids.original_height, ids.original_width, ids.crop_top,
-      ids.crop_left,       ids.target_height,  ids.target_width};
-  Tensor sizes({UNetConfig::kSizes}, DType::f32);
-  std::ranges::transform(all, sizes.span<float>().begin(), [](std::int64_t id) {
-    return static_cast<float>(id);
-  });
+  std::vector<std::int64_t> sides = {ids.original_height, ids.original_width,
+                                     ids.crop_top, ids.crop_left};
+  if (!ids.aesthetic_score) {
+    sides.insert(sides.end(), {ids.target_height, ids.target_width});
+  }
+  std::vector<float> all(sides.begin(), sides.end());
+  if (ids.aesthetic_score) {
+    all.push_back(static_cast<float>(*ids.aesthetic_score));
+  }
+  Tensor sizes = Tensor::from<float>(all, {std::ssize(all)});
   condition.add("size_ids", std::move(sizes));
 }
 

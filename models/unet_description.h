@@ -27,8 +27,10 @@ class UNetDescription final : public DenoiserDescription {
   [[nodiscard]] std::int64_t prompt_width() const override {
     return config_.cross_attention_dim;
   }
-  [[nodiscard]] std::int64_t pooled_width() const override {
-    return config_.pooled_width;
+  [[nodiscard]] std::int64_t pooled_width(
+      const PictureIds& ids) const override {
+    return config_.pooled_beside(ids.aesthetic_score ? UNetConfig::kScoredSizes
+                                                     : UNetConfig::kSizes);
   }
   [[nodiscard]] bool takes_sides() const override {
     return config_.has_sizes();

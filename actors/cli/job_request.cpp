@@ -318,10 +318,12 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.original_size = source.told(false).original;
   recipe.crop = source.told(false).crop;
   recipe.target_size = source.told(false).target;
+  recipe.aesthetic_score = source.told(false).aesthetic_score;
   if (guidance_scale > 1 && source.told(true) != source.told(false)) {
     recipe.negative_original_size = source.told(true).original;
     recipe.negative_crop = source.told(true).crop;
     recipe.negative_target_size = source.told(true).target;
+    recipe.negative_aesthetic_score = source.told(true).aesthetic_score;
   }
   if (source.vae_tile() > 0) {
     recipe.vae_tile = source.vae_tile();
@@ -419,6 +421,13 @@ JobRequest make_request(const config::Config& said,
           Errc::invalid_argument, config.place_of("denoising-start"),
           "there are no latents to go on with",
           "give those that the other run has saved: --init-latents FILE");
+  const models::PromptPipeline* pipeline = request.source.pipeline();
+  require(pipeline == nullptr || !pipeline->goes_on ||
+              request.schedule.options().denoising_start,
+          Errc::invalid_argument, request.source.name(),
+          "the pipeline begins with a picture, which Troupe does not read, or "
+          "with the latents of another run: got neither",
+          "give --denoising-start X, and the latents with --init-latents FILE");
   keep_stream(recipe, request);
   note_method(config, request);
   note_bin(request.source, request.notes);

@@ -21,6 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of diffusers' StableDiffusionXLImg2ImgPipeline.
+constexpr double kAestheticScore = 6.0;
+constexpr double kNegativeScore = 2.5;
+
 /// Of a bundled config; empty where there is none.
 std::string canonical(std::string_view config) {
   return config.empty() ? std::string()
@@ -185,31 +189,59 @@ void ModelSource::take_tiles(const std::string& place) {
   }
 }
 
-void ModelSource::take_told(const config::Config& config) {
-  for (const char* key :
-       {"original-size", "crop", "target-size", "negative-original-size",
-        "negative-crop", "negative-target-size"}) {
-    require(denoiser().takes_sides() ||
-                config::find_option(key)->get(config).empty(),
-            Errc::invalid_argument, config.place_of(key),
-            "the model is told nothing about the sides of pictures",
-            "leave it out: Stable Diffusion XL takes it");
+bool ModelSource::has_score() const {
+  return pipeline_ != nullptr && pipeline_->goes_on && checkpoint_ &&
+         checkpoint_->wants_score;
+}
+
+void ModelSource::check_told(const config::Config& config) const {
+  struct Told {
+    const char* key;
+    bool is_read;
+    const char* hint;
+  };
+  const bool sides = denoiser().takes_sides();
+  constexpr const char* kSides = "leave it out: Stable Diffusion XL takes it";
+  constexpr const char* kTarget =
+      "leave it out: the refiner is told --aesthetic-score in its place";
+  constexpr const char* kScore =
+      "leave it out: the refiner of Stable Diffusion XL takes it";
+  const char* const target = sides ? kTarget : kSides;
+  for (const Told& told :
+       {Told{"original-size", sides, kSides}, Told{"crop", sides, kSides},
+        Told{"target-size", sides && !has_score(), target},
+        Told{"negative-original-size", sides, kSides},
+        Told{"negative-crop", sides, kSides},
+        Told{"negative-target-size", sides && !has_score(), target},
+        Told{"aesthetic-score", has_score(), kScore},
+        Told{"negative-aesthetic-score", has_score(), kScore}}) {
+    require(told.is_read || config::find_option(told.key)->get(config).empty(),
+            Errc::invalid_argument, config.place_of(told.key),
+            "the model is not told this of a picture", told.hint);
   }
+}
+
+void ModelSource::take_told(const config::Config& config) {
+  check_told(config);
   told_ = config.told;
   told_negative_ = config.told_negative;
-  const bool has_original = told_negative_.original.has_value();
-  if (told_negative_ != config::SizeConfig{} &&
-      !(has_original && told_negative_.target)) {
+  config::SizeConfig& other = told_negative_;
+  // The pipeline that draws takes all of the other branch or nothing.
+  const bool one_by_one = pipeline_ != nullptr && pipeline_->goes_on;
+  const bool is_given = other.original || other.crop || other.target;
+  if (is_given && !one_by_one && !(other.original && other.target)) {
     throw Error(
         Errc::invalid_argument,
-        config.place_of(has_original            ? "negative-original-size"
-                        : told_negative_.target ? "negative-target-size"
-                                                : "negative-crop"),
+        config.place_of(other.original ? "negative-original-size"
+                        : other.target ? "negative-target-size"
+                                       : "negative-crop"),
         "the network is told all of the other branch, or nothing",
         "give --negative-original-size and --negative-target-size, too");
   }
-  if (told_negative_ == config::SizeConfig{}) {
-    told_negative_ = told_;
+  if (one_by_one || !is_given) {
+    other.original = other.original ? other.original : told_.original;
+    other.target = other.target ? other.target : told_.target;
+    other.crop = one_by_one ? other.crop : told_.crop;
   }
 }
 
@@ -222,12 +254,18 @@ models::PictureIds ModelSource::ids(bool is_negative) const {
   const config::PictureCorner crop =
       told.crop.value_or(config::PictureCorner{});
   const config::PictureSize target = told.target.value_or(whole);
+  std::optional<double> score;
+  if (has_score()) {
+    score = told.aesthetic_score.value_or(is_negative ? kNegativeScore
+                                                      : kAestheticScore);
+  }
   return {.original_height = original.height,
           .original_width = original.width,
           .crop_top = crop.top,
           .crop_left = crop.left,
           .target_height = target.height,
-          .target_width = target.width};
+          .target_width = target.width,
+          .aesthetic_score = score};
 }
 
 ConditionFinisher ModelSource::side_adder() const {
@@ -256,6 +294,9 @@ void ModelSource::open_checkpoint(const config::Config& config) {
   record_.name = folder_name(config);
   scheduler_config_ = checkpoint_->scheduler_config;
   pipeline_ = models::find_prompt_pipeline(checkpoint_->pipeline_class);
+  if (checkpoint_->lacks_first_encoder) {
+    pipeline_ = pipeline_->without_first;
+  }
 }
 
 std::int64_t ModelSource::the_only_class(

@@ -172,8 +172,12 @@ class ModelSource {
   void choose_size(const config::Config& config);
   void resize(const config::PictureSize& size, const std::string& place,
               const char* hint);
-  /// Errors: Errc::invalid_argument for a network that is told no sides, and
-  /// for a negative size without the other one.
+  /// Whether the network is told an aesthetic score.
+  [[nodiscard]] bool has_score() const;
+  /// Errors: Errc::invalid_argument for what the network is not told.
+  void check_told(const config::Config& config) const;
+  /// Errors: those of check_told; Errc::invalid_argument for a negative size
+  /// without the other one.
   void take_told(const config::Config& config);
   /// Errors: Errc::unsupported for a decoder that has no tiles.
   void take_tiles(const std::string& place);

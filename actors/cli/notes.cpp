@@ -176,7 +176,7 @@ void note_unguided(const config::Config& config,
   for (const char* key :
        {"negative-prompt", "negative-prompt-file", "negative-prompt-2",
         "negative-original-size", "negative-crop", "negative-target-size",
-        "guidance-rescale"}) {
+        "negative-aesthetic-score", "guidance-rescale"}) {
     // The lines of a file are negative prompts as well.
     const bool is_of_file = key == std::string_view("negative-prompt") &&
                             !config.negative_prompt_file.empty();

@@ -197,7 +197,7 @@ PromptSource::PromptSource(const ModelSource& model, std::string_view hint,
               std::to_string(width) + " numbers, the network takes " +
               std::to_string(model.denoiser().prompt_width()),
           "compare the config.json of both");
-  const std::int64_t pooled = model.denoiser().pooled_width();
+  const std::int64_t pooled = model.denoiser().pooled_width(model.ids(false));
   require(
       (pooled > 0) == pipeline_->gives_pooled, Errc::unsupported, model.name(),
       std::string(pipeline_->class_name) +

@@ -270,6 +270,8 @@ std::string only_flags(const Config& config) {
                                        "negative-original-size",
                                        "negative-crop",
                                        "negative-target-size",
+                                       "aesthetic-score",
+                                       "negative-aesthetic-score",
                                        "vae-tiling",
                                        "seed",
                                        "noise",

@@ -7,6 +7,7 @@ namespace troupe::models {
 extern const PromptPipeline kPixartSigma;
 extern const PromptPipeline kStableDiffusion;
 extern const PromptPipeline kStableDiffusionXl;
+extern const PromptPipeline kStableDiffusionXlRefiner;
 
 bool PromptPipeline::has_second_text() const {
   return std::ranges::any_of(encoders, &PromptEncoder::reads_second);
@@ -14,7 +15,8 @@ bool PromptPipeline::has_second_text() const {
 
 PromptPipelineTable prompt_pipeline_table() {
   static constexpr const PromptPipeline* kTable[] = {
-      &kPixartSigma, &kStableDiffusion, &kStableDiffusionXl};
+      &kPixartSigma, &kStableDiffusion, &kStableDiffusionXl,
+      &kStableDiffusionXlRefiner};
   return kTable;
 }
 

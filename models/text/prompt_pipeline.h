@@ -66,6 +66,12 @@ struct PromptPipeline {
   /// undoes the normalisation of latents. It ignores the other ones of
   /// kLatentKeys.
   std::span<const std::string_view> latent_keys = {};
+  /// How prompts are encoded where the folder was saved without the first
+  /// encoder; null: they are not.
+  const PromptPipeline* without_first = nullptr;
+  /// Its network does not begin with noise: it goes on with what another one
+  /// made.
+  bool goes_on = false;
   /// Whether a prompt may be taken from an earlier layer of the encoders
   /// (`clip_skip` of diffusers). Negative prompts always use the last layer.
   bool takes_clip_skip = false;

@@ -14,20 +14,23 @@ constexpr const char* kPooledName = "pooled";
 
 /// Padding is attended to, so all rows are computed, whatever the encoders'
 /// configurations say of masks.
-constexpr std::array kClipAndBigG = {
-    PromptEncoder{.encoder = "text_encoder",
-                  .tokenizer = "tokenizer",
-                  .tokenizer_kind = "CLIP",
-                  .most_tokens = 77,
-                  .takes_stated_length = true,
-                  .wanted = {.skipped_layers = 1, .final_norm = false}},
-    PromptEncoder{.encoder = "text_encoder_2",
-                  .tokenizer = "tokenizer_2",
-                  .tokenizer_kind = "CLIP",
-                  .reads_second = true,
-                  .most_tokens = 77,
-                  .takes_stated_length = true,
-                  .wanted = {.skipped_layers = 1, .final_norm = false}}};
+constexpr PromptEncoder kClip{
+    .encoder = "text_encoder",
+    .tokenizer = "tokenizer",
+    .tokenizer_kind = "CLIP",
+    .most_tokens = 77,
+    .takes_stated_length = true,
+    .wanted = {.skipped_layers = 1, .final_norm = false}};
+/// Alone it reads the first text.
+constexpr PromptEncoder big_g(bool is_second) {
+  PromptEncoder encoder = kClip;
+  encoder.encoder = "text_encoder_2";
+  encoder.tokenizer = "tokenizer_2";
+  encoder.reads_second = is_second;
+  return encoder;
+}
+constexpr std::array kClipAndBigG = {kClip, big_g(true)};
+constexpr std::array kBigG = {big_g(false)};
 
 constexpr std::array<std::string_view, 2> kMeanAndStd = {"latents_mean",
                                                          "latents_std"};
@@ -54,9 +57,12 @@ Tensor side_by_side(const Tensor& first, const Tensor& second) {
 
 Condition sdxl_condition(std::span<const EncodedPrompt> encoded) {
   Condition condition;
+  const EncodedText& last = encoded.back().text;
   condition.add(kEmbeds,
-                side_by_side(encoded[0].text.hidden, encoded[1].text.hidden));
-  condition.add(kPooledName, encoded[1].text.pooled);
+                encoded.size() == 1
+                    ? last.hidden
+                    : side_by_side(encoded[0].text.hidden, last.hidden));
+  condition.add(kPooledName, last.pooled);
   return condition;
 }
 
@@ -70,20 +76,37 @@ Condition sdxl_zeros(const Condition& like) {
   return condition;
 }
 
+constexpr PromptPipeline pipeline_of(std::string_view class_name,
+                                     std::span<const PromptEncoder> encoders,
+                                     const PromptPipeline* without_first,
+                                     bool goes_on) {
+  return {.class_name = class_name,
+          .encoders = encoders,
+          .cleaned = as_written,
+          .condition = sdxl_condition,
+          .no_negative = sdxl_zeros,
+          .gives_pooled = true,
+          .latent_keys = kMeanAndStd,
+          .without_first = without_first,
+          .goes_on = goes_on,
+          .takes_clip_skip = true,
+          .takes_several_vectors = true,
+          .note = {}};
+}
+
+constexpr std::string_view kBase = "StableDiffusionXLPipeline";
+constexpr std::string_view kRefiner = "StableDiffusionXLImg2ImgPipeline";
+constexpr PromptPipeline kBaseAlone = pipeline_of(kBase, kBigG, nullptr, false);
+constexpr PromptPipeline kRefinerAlone =
+    pipeline_of(kRefiner, kBigG, nullptr, true);
+
 }  // namespace
 
-/// Source: diffusers
-/// pipelines/stable_diffusion_xl/pipeline_stable_diffusion_xl.py.
-extern constinit const PromptPipeline kStableDiffusionXl{
-    .class_name = "StableDiffusionXLPipeline",
-    .encoders = kClipAndBigG,
-    .cleaned = as_written,
-    .condition = sdxl_condition,
-    .no_negative = sdxl_zeros,
-    .gives_pooled = true,
-    .latent_keys = kMeanAndStd,
-    .takes_clip_skip = true,
-    .takes_several_vectors = true,
-    .note = {}};
+// Source: diffusers pipelines/stable_diffusion_xl/
+// pipeline_stable_diffusion_xl.py and pipeline_stable_diffusion_xl_img2img.py.
+extern constinit const PromptPipeline kStableDiffusionXl =
+    pipeline_of(kBase, kClipAndBigG, &kBaseAlone, false);
+extern constinit const PromptPipeline kStableDiffusionXlRefiner =
+    pipeline_of(kRefiner, kClipAndBigG, &kRefinerAlone, true);
 
 }  // namespace troupe::models

@@ -197,10 +197,17 @@ TEST(UNet, RefusesConditionsThatDoNotFit) {
   EXPECT_EQ(place_of(prompt(1, 4)), "pooled");
   EXPECT_EQ(place_of(prompt(1, 4, 0, 21)), "prompt_embeds");
   EXPECT_EQ(place_of(Condition(3)), "class_label");
-  Condition wrong = prompt(1, 4);
-  wrong.add("pooled", Tensor::zeros({config.pooled_width}, DType::f32));
-  wrong.add("size_ids", Tensor::zeros({5}, DType::f32));
-  EXPECT_EQ(place_of(wrong), "size_ids");
+  const auto with_sizes = [&](std::int64_t pooled, std::int64_t sizes) {
+    Condition condition = prompt(1, 4);
+    condition.add("pooled", Tensor::zeros({pooled}, DType::f32));
+    condition.add("size_ids", Tensor::zeros({sizes}, DType::f32));
+    return condition;
+  };
+  EXPECT_EQ(place_of(with_sizes(config.pooled_width, 4)), "size_ids");
+  EXPECT_EQ(place_of(with_sizes(config.pooled_width, 5)), "pooled");
+  // A score in place of two sides: the pooled vector has the room of one.
+  (void)unet->prepare(
+      ctx, with_sizes(config.pooled_width + config.size_embed_dim, 5));
 }
 
 TEST(UNet, TheHashFollowsWeightsAndConfiguration) {
