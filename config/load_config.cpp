@@ -174,7 +174,9 @@ Config merge(const Sources& sources, const std::vector<Setting>& file,
   // Options that were taken back count as unset.
   std::erase_if(config.places, [&config](const auto& place) {
     const Option* option = find_option(place.first);
-    return option->has_text() && option->get(config).empty();
+    const auto texts = option->field.texts;
+    return option->has_text() && option->get(config).empty() &&
+           (texts == nullptr || (config.*texts).empty());
   });
   return config;
 }

@@ -6,6 +6,8 @@
 #   scripts/parity_pipelines.sh --golden tests/golden
 #                                            writes what tests compare with; with
 #                                            --only NAME that of one pipeline
+#   scripts/parity_pipelines.sh --golden-options tests/golden
+#                                            what diffusers draws with more options
 # It uses the venv of bench_forward.sh (bench/requirements.txt) or BENCH_PYTHON;
 # PARITY_PRESET names a build (release).
 set -euo pipefail

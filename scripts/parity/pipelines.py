@@ -308,6 +308,9 @@ def main():
     parser.add_argument("--seed", type=int, default=secrets.randbits(31))
     parser.add_argument("--golden", type=pathlib.Path,
                         help="write the folders pipeline_* here instead")
+    parser.add_argument("--golden-options", type=pathlib.Path,
+                        help="write what diffusers draws with more options "
+                        "into these folders instead")
     parser.add_argument("--only", help="the pipeline of this name alone")
     args = parser.parse_args()
 
@@ -327,6 +330,9 @@ def main():
                          + ", ".join(tiny_pipelines.PIPELINES))
     if args.golden:
         pipelines_golden.write(args.golden, rows)
+        return 0
+    if args.golden_options:
+        pipelines_golden.write_options(args.golden_options, rows)
         return 0
     print(f"pipelines: --seed {args.seed}; diffusers {diffusers.__version__}, "
           f"transformers {transformers.__version__}, tokenizers "

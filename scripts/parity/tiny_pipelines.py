@@ -12,6 +12,7 @@ from diffusers import (AutoencoderKL, DDIMScheduler,
                        DPMSolverMultistepScheduler, EulerDiscreteScheduler,
                        PixArtSigmaPipeline, PixArtTransformer2DModel,
                        PNDMScheduler, StableDiffusionPipeline,
+                       StableDiffusionXLImg2ImgPipeline,
                        StableDiffusionXLPipeline, UNet2DConditionModel)
 from transformers import (CLIPTextConfig, CLIPTextModel,
                           CLIPTextModelWithProjection, CLIPTokenizer,
@@ -210,6 +211,33 @@ def stable_diffusion_xl(folder, sizes):
             add_watermarker=False).save_pretrained(folder)
 
 
+def stable_diffusion_xl_refiner(folder, sizes):
+    """The same of the refiner: the second encoder alone, and a score in place of
+    the picture's sides."""
+    with tempfile.TemporaryDirectory() as scratch:
+        tokenizer = clip_tokenizer(pathlib.Path(scratch) / "tokenizer_2", sizes)
+        tokenizer.pad_token = "!"
+        encoder = clip(
+            len(tokenizer), sizes, tokenizer.eos_token_id,
+            CLIPTextModelWithProjection, hidden_size=24, num_attention_heads=3,
+            hidden_act="gelu", projection_dim=20)
+        StableDiffusionXLImg2ImgPipeline(
+            tokenizer=None, text_encoder=None, tokenizer_2=tokenizer,
+            text_encoder_2=encoder, vae=decoder(sizes),
+            unet=unet(24, sizes, ["DownBlock2D", "CrossAttnDownBlock2D"],
+                      attention_head_dim=[1, sizes.heads],
+                      use_linear_projection=True,
+                      addition_embed_type="text_time",
+                      addition_time_embed_dim=8,
+                      projection_class_embeddings_input_dim=20 + 5 * 8),
+            scheduler=EulerDiscreteScheduler(
+                beta_start=0.00085, beta_end=0.012,
+                beta_schedule="scaled_linear", steps_offset=1,
+                timestep_spacing="leading"),
+            requires_aesthetics_score=True, force_zeros_for_empty_prompt=False,
+            add_watermarker=False).save_pretrained(folder)
+
+
 class Pipeline(NamedTuple):
     """A pipeline of diffusers, as it is made and called."""
     golden: str  # its folder in tests/golden
@@ -229,6 +257,7 @@ class Pipeline(NamedTuple):
     sizes: list = SMALL
     smallest: Sizes = SMALLEST
     has_bins: bool = False  # and is asked for sizes beside them
+    goes_on: bool = False  # with latents of another pipeline
 
 
 PIPELINES = {
@@ -253,6 +282,9 @@ PIPELINES = {
          "negative_pooled_prompt_embeds"),
         {"device": "cpu"}, {}, has_second_text=True, has_clip_skip=True,
         has_no_negative=True, has_any_sides=True),
+    "Stable Diffusion XL's refiner": Pipeline(
+        "pipeline_sdxl_refiner", StableDiffusionXLImg2ImgPipeline,
+        stable_diffusion_xl_refiner, (), {}, {}, sizes=[], goes_on=True),
     "PixArt-Sigma in bins": Pipeline(
         "pipeline_pixart_bins", PixArtSigmaPipeline, pixart_sigma,
         ("prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",

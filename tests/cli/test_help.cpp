@@ -239,17 +239,56 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
     look(arguments, 0);
   };
   const std::string embeds = folder.path("fox.safetensors");
-  look_at_prompts({"sample", "-p", "a fox", "--negative-prompt", "rain", "-o",
+  look_at_prompts({"sample", "-p", "a fox", "--negative-prompt", "rain",
+                   "--max-sequence-length", "20", "-o",
                    folder.path("fox.png")});
   look_at_prompts({"sample", "-p", "a fox", "--dry-run"});
   look_at_prompts({"encode", "-p", "a fox", "-o", embeds});
   look_at_prompts(
       {"sample", "--prompt-embeds", embeds, "-o", folder.path("same.png")});
-  look({"sample", "--random-weights", "tiny-sdxl", "-p", "a fox", "--prompt-2",
-        "snow", "--negative-prompt", "rain", "--negative-prompt-2", "fog",
-        "--clip-skip", "1", "--size", "48x48", "--vae-tiling", "-o",
+  look({"sample",
+        "--random-weights",
+        "tiny-sdxl",
+        "-p",
+        "a fox",
+        "--prompt-2",
+        "snow",
+        "--negative-prompt",
+        "rain",
+        "--negative-prompt-2",
+        "fog",
+        "--clip-skip",
+        "1",
+        "--size",
+        "48x48",
+        "--vae-tiling",
+        "--guidance-rescale",
+        "0.5",
+        "--original-size",
+        "8x8",
+        "--crop",
+        "1,2",
+        "--target-size",
+        "8x8",
+        "--negative-original-size",
+        "9x9",
+        "--negative-crop",
+        "3,4",
+        "--negative-target-size",
+        "9x9",
+        "--denoising-end",
+        "0.9",
+        "-o",
         folder.path("second.png")},
        0);
+  const std::string refiner =
+      std::string(TROUPE_GOLDEN) + "/pipeline_sdxl_refiner";
+  look({"sample", "-m", refiner, "-p", "a fox", "--steps", "2",
+        "--denoising-start", "0.5", "--init-latents",
+        refiner + "/start.safetensors", "--aesthetic-score", "7",
+        "--negative-aesthetic-score", "2", "-o", folder.path("refined.png")},
+       0);
+  look({"inspect", folder.path("refined.png")}, 0);
   look({"sample", "-m", std::string(TROUPE_GOLDEN) + "/pipeline_pixart_bins",
         "-p", "a fox", "--steps", "1", "--size", "61x40", "-o",
         folder.path("bin.png")},

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "actors/artefacts/png.h"
 #include "models/safetensors.h"
@@ -24,6 +26,7 @@ constexpr const char* kBins = "pipeline_pixart_bins";
 constexpr const char* kSd15 = "pipeline_sd15";
 constexpr const char* kSd21 = "pipeline_sd21";
 constexpr const char* kSdxl = "pipeline_sdxl";
+constexpr const char* kRefiner = "pipeline_sdxl_refiner";
 
 fs::path golden_folder(const std::string& name) {
   return fs::path(TROUPE_GOLDEN) / name;
@@ -148,6 +151,85 @@ INSTANTIATE_TEST_SUITE_P(
     Prompts, PipelineGolden,
     testing::Combine(testing::Values(kPixart, kBins, kSd15, kSd21, kSdxl),
                      testing::Range(std::size_t{0}, std::size_t{2})));
+
+/// A pipeline, and which case of its options.json.
+using OptionCase = std::pair<std::string, std::size_t>;
+
+std::vector<OptionCase> option_cases() {
+  std::vector<OptionCase> cases;
+  for (const char* name : {kPixart, kSd15, kSd21, kSdxl, kRefiner}) {
+    const auto count = read_json(golden_folder(name) / "options.json").size();
+    for (std::size_t i = 0; i < count; ++i) {
+      cases.emplace_back(name, i);
+    }
+  }
+  return cases;
+}
+
+class OptionsGolden : public testing::TestWithParam<OptionCase> {};
+
+/// Options that diffusers' call has by another name: the latents of its
+/// pictures; and the recipe of each picture gives the same bytes again.
+TEST_P(OptionsGolden, DrawWhatDiffusersDraws) {
+  const auto& [name, index] = GetParam();
+  const fs::path source = golden_folder(name);
+  const nlohmann::json golden = read_json(source / "options.json").at(index);
+  SCOPED_TRACE(golden.dump());
+  const models::SafetensorsFile expected(source / "options.safetensors");
+  const PromptPipelineFolder folder(name);
+  std::vector<std::string> arguments = golden.at("options");
+  std::vector<std::string> given;  // a recipe names it by its hash alone
+  const auto init = std::ranges::find(arguments, "--init-latents");
+  if (init != arguments.end()) {
+    given = {*init, source / init[1]};
+    arguments.erase(init, init + 2);
+  }
+  for (const std::string prompt : golden.at("prompts")) {
+    arguments.insert(arguments.end(), {"--prompt", prompt});
+  }
+  const auto draw = [&](std::vector<std::string> more) {
+    more.insert(more.end(), given.begin(), given.end());
+    more.insert(more.end(),
+                {"--save", "latents=" + folder.path("out.safetensors"),
+                 "--exists", "replace", "--json"});
+    const Outcome outcome = folder.sample(std::move(more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json();
+  };
+  arguments.insert(arguments.end(),
+                   {"--noise", "torch", "--out", folder.path("{index}.png")});
+  const nlohmann::json drawn = draw(arguments);
+  const models::SafetensorsFile saved(folder.path("out.safetensors"));
+  const Tensor latents = saved.read(*saved.find("latents"));
+  const Tensor theirs = expected.read(*expected.find(std::to_string(index)));
+  ASSERT_EQ(latents.shape(), theirs.shape());
+  EXPECT_LE(relative_l2(latents.span<float>(), theirs.span<float>()), 1e-4);
+  for (const nlohmann::json& image : drawn.at("images")) {
+    const nlohmann::json again =
+        draw({"--from", image.at("path"), "--out", folder.path("again.png")});
+    EXPECT_EQ(again.at("latents_xxh3"), image.at("latents_xxh3"));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Pipelines, OptionsGolden,
+                         testing::ValuesIn(option_cases()));
+
+/// It begins with a picture, which Troupe does not read.
+TEST(Refiner, NeedsTheLatentsOfAnotherRun) {
+  const PromptPipelineFolder folder(kRefiner);
+  const auto expect_refused = [&](std::vector<std::string> more,
+                                  const std::string& says) {
+    more.insert(more.end(),
+                {"--prompt", "a cat", "--out", folder.path("a.png")});
+    const Outcome outcome = folder.sample(std::move(more));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  };
+  expect_refused({}, "give --denoising-start X, and the latents");
+  expect_refused({"--denoising-start", "0.5"}, "give those that the other run");
+  expect_refused({"--prompt-2", "x"}, "one text for a prompt");
+  expect_refused({"--target-size", "8x8"}, "told --aesthetic-score");
+}
 
 TEST(PromptPipeline, NeedsItsEncoderForAPrompt) {
   const PromptPipelineFolder folder;

@@ -205,6 +205,185 @@ TEST(SecondPrompt, IsReadByTheSecondEncoder) {
             fox);
 }
 
+/// Each image has the bytes of a run with its two texts alone.
+TEST(NegativePrompts, AreOneForEachPrompt) {
+  const TempFolder folder;
+  const Arguments both = {"-p",
+                          "a fox",
+                          "-p",
+                          "a hen",
+                          "--negative-prompt",
+                          "rain",
+                          "--negative-prompt",
+                          "",
+                          "-n",
+                          "2",
+                          "-o",
+                          folder.path("{index}.png")};
+  const auto hashes = [](const nlohmann::json& run) {
+    std::vector<std::string> all;
+    for (const nlohmann::json& image : run["images"]) {
+      all.push_back(image["latents_xxh3"]);
+    }
+    return all;
+  };
+  const std::vector<std::string> drawn = hashes(done(both));
+  ASSERT_EQ(drawn.size(), 4U);
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const bool is_fox = i % 2 == 0;
+    const auto range = std::to_string(i) + ":" + std::to_string(i + 1);
+    EXPECT_EQ(
+        hashes(done({"-p", is_fox ? "a fox" : "a hen", "--negative-prompt",
+                     is_fox ? "rain" : "", "-n", range}))
+            .front(),
+        drawn[i])
+        << i;
+    const nlohmann::json again =
+        run({"sample", "--from", folder.path(std::to_string(i) + ".png"),
+             "--json"})
+            .json();
+    EXPECT_EQ(again["latents_xxh3"], drawn[i]);
+  }
+  // A file's blank line is the empty text.
+  EXPECT_EQ(
+      hashes(done({"--prompt-file", folder.write("p.txt", "a fox\n\na hen\n"),
+                   "--negative-prompt-file", folder.write("n.txt", "rain\n\n"),
+                   "-n", "2"})),
+      drawn);
+}
+
+TEST(NegativePrompts, AreRefusedIfTheyAreNotOneForEach) {
+  const TempFolder folder;
+  const Arguments three = {"-p", "a", "-p", "b", "-p", "c"};
+  expect_refused(sample(joined(three, {"--negative-prompt", "x",
+                                       "--negative-prompt", "y"})),
+                 2, "[--negative-prompt] got 2 negative prompts beside 3");
+  const std::string file = folder.write("n.txt", "a\nb\nc\nd");
+  expect_refused(sample(joined(three, {"--negative-prompt-file", file})), 2,
+                 "[--negative-prompt-file] got 4 negative prompts beside 3");
+  expect_refused(sample(joined(three, {"--negative-prompt-file", file,
+                                       "--negative-prompt", "x"})),
+                 2, "cannot stand beside --negative-prompt-file");
+  expect_refused(sample(joined(kFox, {"--negative-prompt-file",
+                                      folder.write("bad.txt", "a\n\xFF\n")})),
+                 2, "bad.txt:2] not UTF-8");
+  expect_refused(run(tiny_sample({"--negative-prompt-file", file})), 2,
+                 "takes classes and no prompts");
+}
+
+/// Exact methods have the bytes of the sequential run, with everything that
+/// joins or tells apart the branches.
+TEST(Guidance, GivesEveryExactMethodTheSameBytes) {
+  const Arguments job = {"-p",
+                         "a fox",
+                         "-p",
+                         "a hen",
+                         "--negative-prompt",
+                         "rain",
+                         "--negative-prompt",
+                         "fog",
+                         "--guidance-rescale",
+                         "0.7",
+                         "--steps",
+                         "2"};
+  const auto latents = [&](const Arguments& more) {
+    return done(joined(job, more), kStableDiffusion)["latents_xxh3"];
+  };
+  const auto want = latents({"--method", "sequential"});
+  EXPECT_NE(want,
+            latents({"--method", "sequential", "--guidance-rescale", "0"}));
+  for (const Arguments& method :
+       {Arguments{"--method", "batch"}, Arguments{"--method", "cfg"},
+        Arguments{"--method", "pipeline", "--segments", "2"},
+        Arguments{"--method", "stale", "--segments", "2", "--age", "0"},
+        Arguments{"--method", "picard", "--tolerance", "0"}}) {
+    EXPECT_EQ(latents(joined(method, {"--workers", "2"})), want) << method[1];
+  }
+}
+
+TEST(GuidanceRescale, IsOffWithoutGuidanceAndSaysSo) {
+  const Outcome outcome =
+      sample(joined(kFox, {"--guidance", "1", "--guidance-rescale", "0.5"}));
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(
+      outcome.err.find("--guidance-rescale does nothing without guidance"),
+      std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.json()["latents_xxh3"],
+            done(joined(kFox, {"--guidance", "1"}))["latents_xxh3"]);
+  expect_refused(sample(joined(kFox, {"--guidance-rescale", "1.5"})), 2,
+                 "--guidance-rescale");
+}
+
+/// What only some models are told.
+TEST(PromptOptions, AreRefusedWhereNobodyReadsThem) {
+  const TempFolder folder;
+  for (const Arguments& told :
+       {Arguments{"--original-size", "64x64"}, Arguments{"--crop", "0,8"},
+        Arguments{"--target-size", "64x64"},
+        Arguments{"--negative-crop", "0,8"}}) {
+    for (const char* model : {kStableDiffusion, kPixArt}) {
+      expect_refused(sample(joined(kFox, told), model), 2,
+                     "[" + told[0] + "] the model is not told this");
+    }
+    expect_refused(run(tiny_sample(told)), 2,
+                   "[" + told[0] + "] the model is not told this");
+  }
+  expect_refused(
+      sample(joined(kFox, {"--negative-crop", "0,8"}), kStableDiffusionXl), 2,
+      "give --negative-original-size and --negative-target-size, too");
+  expect_refused(sample(joined(kFox, {"--crop", "8"}), kStableDiffusionXl), 2,
+                 "expected TOP,LEFT");
+  expect_refused(
+      sample(joined(kFox, {"--aesthetic-score", "7"}), kStableDiffusionXl), 2,
+      "[--aesthetic-score] the model is not told this");
+  for (const char* model : {kStableDiffusion, kStableDiffusionXl}) {
+    expect_refused(
+        sample(joined(kFox, {"--max-sequence-length", "20"}), model), 2,
+        "[--max-sequence-length] the pipeline always takes as many tokens");
+  }
+  expect_refused(run(tiny_sample({"--max-sequence-length", "20"})), 2,
+                 "takes classes and no prompts");
+}
+
+/// Without prompts, too: random numbers stand in their place.
+TEST(PromptOptions, ChangeWhatStableDiffusionXlIsTold) {
+  const auto latents = [](const Arguments& more) {
+    return done(more, kStableDiffusionXl)["latents_xxh3"];
+  };
+  const auto plain = latents({});
+  const auto cropped = latents({"--crop", "0,8"});
+  EXPECT_NE(cropped, plain);
+  EXPECT_EQ(latents({"--crop", "0,0"}), plain);
+  EXPECT_NE(latents({"--original-size", "8x8"}), plain);
+  EXPECT_NE(latents({"--target-size", "8x8"}), cropped);
+}
+
+TEST(DenoisingStart, NeedsTheLatentsOfAnotherRun) {
+  expect_refused(sample(joined(kFox, {"--denoising-start", "0.5"})), 2,
+                 "[--denoising-start] there are no latents to go on with");
+  expect_refused(sample(joined(kFox, {"--denoising-end", "0.0001"})), 2,
+                 "none of the 4 steps lies in this part");
+}
+
+/// A run that is cut in two has the bytes of the whole, where the solver
+/// remembers nothing; with workers, too.
+TEST(DenoisingStart, GoesOnWhereTheOtherRunEnded) {
+  const TempFolder folder;
+  const std::string file = folder.path("half.safetensors");
+  const Arguments job = joined(kFox, {"--sampler", "euler", "--steps", "6"});
+  const auto whole = done(job)["latents_xxh3"];
+  const nlohmann::json first = done(
+      joined(job, {"--denoising-end", "0.5", "--save", "latents=" + file}));
+  EXPECT_EQ(first["nfe"], 3);
+  for (const char* method : {"sequential", "cfg"}) {
+    const nlohmann::json second =
+        done(joined(job, {"--denoising-start", "0.5", "--init-latents", file,
+                          "--method", method, "--workers", "2"}));
+    EXPECT_EQ(second["latents_xxh3"], whole);
+  }
+}
+
 TEST(SecondPrompt, StandsInTheRecipe) {
   const TempFolder folder;
   const std::string picture = folder.path("fox.png");

@@ -22,11 +22,18 @@ Recipe full_recipe() {
   recipe.index = 12;
   recipe.noise = NoiseKind::torch;
   recipe.guidance_scale = 4.1;
+  recipe.guidance_rescale = 0.7;
+  recipe.original_size = {1024, 768};
+  recipe.crop = {.top = 3, .left = 5};
+  recipe.negative_target_size = {8, 9};
+  recipe.aesthetic_score = 6.5;
+  recipe.max_sequence_length = 120;
   recipe.schedule.solver = samplers::Solver::dpmpp;
   recipe.schedule.num_inference_steps = 23;
   recipe.schedule.sigma_spacing = samplers::SigmaSpacing::karras;
   recipe.schedule.timestep_spacing = samplers::TimestepSpacing::trailing;
   recipe.schedule.clip_sample = false;
+  recipe.schedule.denoising_end = 0.8;
   recipe.schedule.sigmas = {1.0 / 3.0, 0.1};
   recipe.schedule.algorithm = samplers::DpmAlgorithm::sde_dpmsolver_pp;
   recipe.method.kind = samplers::MethodKind::stale;
@@ -63,6 +70,14 @@ TEST(Recipe, RoundTripsThroughCanonicalJson) {
   EXPECT_EQ(back.method.segment_speeds, full_recipe().method.segment_speeds);
   EXPECT_EQ(back.noise, NoiseKind::torch);
   EXPECT_EQ(back.vae_tile, 64);
+  EXPECT_EQ(back.guidance_rescale, 0.7);
+  EXPECT_EQ(back.original_size, (PictureSize{1024, 768}));
+  EXPECT_EQ(back.crop, (PictureCorner{.top = 3, .left = 5}));
+  EXPECT_EQ(back.target_size, std::nullopt);
+  EXPECT_EQ(back.aesthetic_score, 6.5);
+  EXPECT_EQ(back.max_sequence_length, 120);
+  EXPECT_EQ(back.schedule.denoising_end, 0.8);
+  EXPECT_EQ(back.schedule.denoising_start, std::nullopt);
 }
 
 TEST(Recipe, SaysWhetherItsSizeWasSampledInABin) {
