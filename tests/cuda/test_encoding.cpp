@@ -59,7 +59,7 @@ TEST_F(EncodingOnGpu, GivesTheConditionsOfTheCpu) {
   EXPECT_EQ(gpu.encoded_by.device, DeviceKind::cuda);
   EXPECT_EQ(cpu.encoded_by.device, DeviceKind::cpu);
   EXPECT_NE(gpu.encoded_by.execution_class, cpu.encoded_by.execution_class);
-  expect_near(gpu.each.front(), cpu.each.front(), 1e-5);
+  expect_near(gpu.each.front().get(), cpu.each.front().get(), 1e-5);
   EXPECT_EQ(encoded(on_gpu).each.front().hash(), gpu.each.front().hash())
       << "run to run";
 }
