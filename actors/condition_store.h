@@ -41,7 +41,7 @@ class TensorStore {
   /// Where the file lies: in TMPDIR if that is set, else in /var/tmp, which is
   /// on a disk where /tmp often is in memory.
   [[nodiscard]] static std::filesystem::path folder();
-  /// Of so many bytes, those that are not in the file.
+  /// How many of `bytes` stay in memory; the file has the others.
   [[nodiscard]] static std::uint64_t kept_in_memory(std::uint64_t bytes) {
     return bytes < kMostInMemory ? bytes : kMostInMemory;
   }
@@ -70,7 +70,7 @@ class TensorStore {
   int file_ = -1;
 };
 
-/// A condition that is in memory, or is read each time that it is used.
+/// A condition in memory, or one that every use reads from a store.
 class StoredCondition {
  public:
   /// None: of an image that is not drawn.

@@ -154,8 +154,8 @@ struct JobFault {
 struct ProcessDown {
   int process = 0;
   Failure cause;
-  /// It has ended, as far as its link or its node shows. Otherwise it is
-  /// silent, has left, or was sent away: then no task is blamed for its loss.
+  /// The process has ended, as far as its link or its node shows. Otherwise the
+  /// process is silent, has left, or was sent away: then no task is blamed.
   bool has_ended = false;
 };
 /// A message to a process of another host and its answer take this long, as the

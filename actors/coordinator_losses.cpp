@@ -21,7 +21,7 @@ constexpr int kMostUnexplainedRuns = 32;
 /// A tick that comes so much later than the last one comes late.
 constexpr Duration kGap = std::chrono::seconds(2);
 
-/// Ends of processes of one host within this time are one incident.
+/// Processes of one host that end within this time count once.
 constexpr Duration kOneIncident = std::chrono::seconds(2);
 
 Failure values_gone(std::uint64_t sample_index) {
@@ -191,7 +191,7 @@ void CoordinatorPolicy::count_losses(int index, const std::string& what,
   }
 }
 
-/// A process that does not say which machine it is on has one of its own.
+/// A process that does not name its machine counts as alone on a machine.
 bool CoordinatorPolicy::is_same_host(int process, int other) const {
   const std::uint64_t machine = tally_.machine_of(process);
   return process == other ||

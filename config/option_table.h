@@ -43,8 +43,8 @@ struct Field {
   /// Null: another spelling of an option that has its own row, or not a part
   /// of a job.
   std::function<std::string(const Config&)> get = nullptr;
-  /// Of an option that sets one text more each time: all of them, which `get`
-  /// does not give back.
+  /// The texts of an option that may be given several times; `get` does not
+  /// return them.
   std::vector<std::string> Config::*texts = nullptr;
 };
 

@@ -24,7 +24,7 @@ namespace troupe::config {
 
 /// As `nearest`, of names of options or keys, whose words stand between '-' or
 /// '_'. Each word is misspelt by itself: a name with another word in it, such
-/// as "guidance-rescale" or "original-size", is that of another thing.
+/// as "guidance-rescale" or "original-size", names another option.
 [[nodiscard]] std::string nearest_name(std::string_view name,
                                        std::span<const std::string> candidates);
 

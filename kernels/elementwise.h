@@ -60,7 +60,7 @@ void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
 /// standard deviations of `like` and x over all their elements (n − 1 in the
 /// denominator). Sums are in double, in an order that depends on the number of
 /// elements and the kind of device alone; the rest is f32, rounded after each
-/// operation. Both are f32 of one shape, in memory of their own.
+/// operation. `like` and x are f32 tensors of one shape that share no memory.
 /// Source: Lin et al. 2023, arXiv:2305.08891, section 3.4.
 void rescale_deviation(ExecContext& ctx, const Tensor& like, double share,
                        Tensor& x);

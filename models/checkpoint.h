@@ -27,7 +27,7 @@ struct Component {
   TensorFiles weights;
   /// Variant of the weights that were opened, such as "fp16"; empty: none.
   std::string variant;
-  /// The same weights under another name, which were not opened; empty: none.
+  /// A file of the same weights that the reader left aside; empty: none.
   std::filesystem::path passed_over = {};
   /// Keys that are left out of `config`, because the pipeline ignores them.
   std::vector<std::string> ignored_keys = {};

@@ -169,8 +169,8 @@ void check_tensors(const Component& component, ClassTensors known,
   }
 }
 
-/// A sampler steps the latents that the network is given; so it has to predict
-/// something for each of their channels.
+/// A sampler steps the latents that the network is given. So the network has to
+/// predict a value for each channel of the latents.
 void check_prediction(const DenoiserDescription& denoiser,
                       const std::string& place) {
   const Shape latents = denoiser.latent_shape();

@@ -42,7 +42,7 @@ void prepare_folder(const Endpoint& endpoint);
 /// Holds the path of an ipc endpoint for this process: ZeroMQ itself would take
 /// the endpoint from the process that listens on it, and would remove any other
 /// file. The lock is a file beside the socket, and ends with the process. This
-/// object removes both files, unless they are another process's by now.
+/// object removes socket and lock, unless another process owns them by now.
 class PathLock {
  public:
   PathLock() = default;

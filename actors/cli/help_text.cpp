@@ -115,7 +115,7 @@ std::string help_text(const VerbInfo& verb, bool all) {
   text += '\n';
   if (options.size() < count) {
     text += wrapped("",
-                    fmt::format("These are the options that are used most. "
+                    fmt::format("These are the most used options. "
                                 "troupe {} --help-all shows all {}.",
                                 name, count),
                     0);

@@ -121,8 +121,8 @@ class CutNote {
   std::string first_;
 };
 
-/// Notes that prompts have what means something in other programs: that of the
-/// first one in words.
+/// Notes that prompts use the syntax of other programs. The note quotes the
+/// first such prompt.
 class SyntaxNote {
  public:
   void look(const std::string& text) {

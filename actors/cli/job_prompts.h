@@ -22,8 +22,8 @@ struct JobPrompts {
   std::vector<std::string> texts;
   /// What the second text encoder reads in place of each; empty: the same.
   std::string second;
-  /// One of all texts, or one of each, as it was written, also where nothing is
-  /// guided; none: the pipeline's own.
+  /// A negative prompt for all texts, or one for each text, as the user wrote
+  /// it, also where no guidance is used; none: the pipeline's own.
   std::vector<std::string> negatives;
   std::string negative_second;  ///< as `second`
   int clip_skip = 0;            ///< layers that are left out for `texts`

@@ -106,7 +106,7 @@ class ModelSource {
       bool is_negative) const noexcept {
     return is_negative ? told_negative_ : told_;
   }
-  /// What it is told, if it takes sides at all.
+  /// The sides that the network is told, if it takes sides at all.
   [[nodiscard]] models::PictureIds ids(bool is_negative) const;
   /// Adds that to a condition of a branch. It needs nothing of this object.
   [[nodiscard]] ConditionFinisher side_adder() const;

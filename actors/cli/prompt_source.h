@@ -100,9 +100,9 @@ class PromptSource {
   /// The encoders of such a record.
   [[nodiscard]] PromptEncoders encoders() const noexcept { return encoders_; }
   /// The condition of each prompt, of what the encoders made of its texts; none
-  /// for a prompt without tokens. `finish` adds what is not of the prompt. They
-  /// are made each time that they are used. Errors: those of the pipeline's
-  /// `condition`.
+  /// for a prompt without tokens. `finish` adds what is not of the prompt. A
+  /// condition is made each time that a pass uses it. Errors: those of the
+  /// pipeline's `condition`.
   [[nodiscard]] std::vector<StoredCondition> conditions(
       const Work& work, const EncodedTexts& encoded,
       const ConditionFinisher& finish) const;

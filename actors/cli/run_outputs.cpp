@@ -203,8 +203,8 @@ void look_for_images(const config::Config& config, const StopFlag& stop,
   }
 }
 
-/// One process at a time makes an image. Where another one makes some of these,
-/// a run that takes what is there waits for it.
+/// One process at a time makes an image. Where another process makes some of
+/// these images, a run with --exists skip or replace waits for that process.
 void lock_images(const config::Config& config, const StopFlag& stop,
                  OutputPaths& images) {
   constexpr auto kGlance = std::chrono::milliseconds(50);

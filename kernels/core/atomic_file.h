@@ -85,10 +85,10 @@ class AtomicFile {
   /// resolved.
   [[nodiscard]] static std::filesystem::path kept_path(
       const std::filesystem::path& path);
-  /// Gives the temporary file that name, over what is there. From now on what
-  /// was written outlives this object, also after an error, until it appears
-  /// under its own name. It is not locked against readers. False: nothing was
-  /// done, because another process writes the file that is there.
+  /// Renames the temporary file to NAME.part, over an older file. From now on
+  /// what was written outlives this object, also after an error, until it
+  /// appears under its own name. The file is not locked against readers. False:
+  /// nothing was done, because another process writes the file of that name.
   bool keep();
   /// Removes what was written.
   void remove() noexcept;

@@ -30,8 +30,8 @@ class AddedTokens {
   [[nodiscard]] std::optional<std::int32_t> find(
       std::string_view content) const;
   /// `text` with each of its tokens that has more than one vector (<toy>,
-  /// <toy>_1, …) replaced by all of these, spaces between them; only where it
-  /// is written as it was added.
+  /// <toy>_1, …) replaced by the names of all its vectors, with spaces between.
+  /// A token is replaced only where the text has it as it was added.
   /// Source: diffusers loaders/textual_inversion.py. Errors:
   /// Errc::invalid_argument for a result above `most` bytes.
   [[nodiscard]] std::string with_all_vectors(std::string text,

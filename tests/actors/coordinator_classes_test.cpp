@@ -151,7 +151,7 @@ TEST(ClassesWithoutWorkers, CountWhenTheirProcessWasRefused) {
   Company company({.kind = MethodKind::batch}, 1, 3, options);
   company.on(ProcessJoined{1, {{.execution_class = 1}}, 1});
   ASSERT_EQ(company.refused.size(), 1U);
-  EXPECT_NE(company.refused[0].cause.message.find("for one sample"),
+  EXPECT_NE(company.refused[0].cause.message.find("the values of one sample"),
             std::string::npos);
   company.join(2, {{.execution_class = 2}});
   EXPECT_EQ(company.admitted.size(), 1U);

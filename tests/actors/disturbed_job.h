@@ -46,8 +46,7 @@ struct DisturbancePlan {
 
 /// Nothing happens.
 inline constexpr std::uint64_t kUndisturbed = ~std::uint64_t{0};
-/// At most two workers end or freeze: no task is lost so often that its sample
-/// is parked.
+/// At most two workers end or freeze, so no sample is parked.
 [[nodiscard]] DisturbancePlan plan_disturbances(std::uint64_t seed);
 /// One line for a person.
 [[nodiscard]] std::string to_string(const DisturbancePlan& plan);

@@ -145,7 +145,7 @@ TEST_F(ModelCache, ReplacesADamagedCopy) {
   expect_copy_of_demo(only_model(cache_));
 }
 
-/// Whatever it is refused for, before its hash is known.
+/// The copy is refused before its hash is known.
 TEST_F(ModelCache, ReplacesACopyThatCannotBeUnderstood) {
   (void)run_worker();
   const fs::path model = only_model(cache_);

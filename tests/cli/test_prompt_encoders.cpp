@@ -162,7 +162,7 @@ void add_words(const ChangedPipeline& pipeline, const std::string& words) {
   }
 }
 
-/// The reference has the same rows as words of one vector each.
+/// In the reference pipeline each of the rows is a word of one vector.
 TEST(TrainedWord, OfSeveralVectorsIsReadAsAllOfThem) {
   const ChangedPipeline pipeline("pipeline_sd15");
   add_words(pipeline, R"({"<toy>": 714, "<toy>_1": 715, "<toy>_2": 716})");

@@ -326,7 +326,7 @@ TEST_F(SmallDisk, EndsNoJobThatHasNothingToDo) {
       << folder_.read("err.txt");
   const auto json = nlohmann::json::parse(folder_.read("out.json"));
   EXPECT_EQ(json["images"][1]["status"], "skipped");
-  // With one image more there is something to do.
+  // A third image has to be drawn, so the trajectory needs room.
   EXPECT_EQ(run_there(sample(flags + "2 >&2") + fill + sample(flags + "3")), 3);
   EXPECT_NE(folder_.read("err.txt").find("too little room"), std::string::npos)
       << folder_.read("err.txt");

@@ -59,7 +59,8 @@ TEST(ScheduleOptions, EndDpmSolverAtSigmaMinUnlessToldOtherwise) {
   EXPECT_TRUE(options_of(named("dpm++2m"), file).final_sigma_zero);
 }
 
-// Its __init__ does so for every class that has the key.
+// StableDiffusionPipeline.__init__ sets the keys of every scheduler class that
+// has them.
 TEST(ScheduleOptions, AreThoseThatStableDiffusionsPipelineSets) {
   for (const char* solver :
        {"DDIMScheduler", "DDPMScheduler", "PNDMScheduler",

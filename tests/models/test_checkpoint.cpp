@@ -139,7 +139,7 @@ TEST(Checkpoint, TakesShardsBeforeAWholeFileAsDiffusersDoes) {
     const Checkpoint checkpoint = open_checkpoint(folder.path());
     EXPECT_EQ(opened(checkpoint.denoiser), shard) << index;
     EXPECT_EQ(checkpoint.denoiser.passed_over, at / whole) << index;
-    // A copy has what was opened, so it opens the same.
+    // A copy of the model has the opened files alone, and opens the same way.
     const std::vector<fs::path> files = files_of(checkpoint);
     EXPECT_EQ(std::ranges::count(files, fs::path("transformer") / shard), 1);
     EXPECT_EQ(std::ranges::count(files, fs::path("transformer") / whole), 0);

@@ -289,7 +289,7 @@ TEST(TextEncoderConfig, RefusesWhatNoEncoderHas) {
             Errc::corrupt_file);
 }
 
-// Keys that transformers 5 also takes, some of them as other names of others.
+// Keys of transformers 5; some are other names of older keys.
 TEST(TextEncoderConfig, FollowsKeysThatChangeTheResult) {
   ExecContext ctx;
   const auto hash = [&](const char* class_name, const std::string& json) {

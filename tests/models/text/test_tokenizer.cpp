@@ -152,7 +152,7 @@ TEST(Tokenizer, RefusesSettingsThatItDoesNotFollow) {
             Errc::unsupported);
 }
 
-/// The ids of a text without those that pad it.
+/// The ids of a text without padding.
 std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer,
                                  std::string_view text) {
   Tokens tokens = tokenizer.encode(text, 77);
