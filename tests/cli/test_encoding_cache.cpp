@@ -111,6 +111,18 @@ TEST(EncodedPrompts, AreThoseOfImagesThatAreDrawn) {
   for (const auto& [index, latents] : rest) {
     EXPECT_EQ(latents, all.at(index));
   }
+  // So are negative prompts, where each prompt has its own.
+  const Words negatives = {"--negative-prompt-file",
+                           folder.write("n.txt", "1\n2\n3\n4\n5\n6\n7\n")};
+  const auto pairs = drawn("pairs", negatives);
+  EXPECT_EQ(texts("pairs"), 6 + 7);
+  const auto two = drawn("two", overridden(negatives, {"-n", "3:5"}));
+  EXPECT_EQ(texts("two"), 2 + 2);
+  EXPECT_EQ(two.size(), 2U);
+  for (const auto& [index, latents] : two) {
+    EXPECT_EQ(latents, pairs.at(index));
+    EXPECT_NE(latents, all.at(index));
+  }
 }
 
 TEST_F(EncodingCache, IsOfTheTextsThatEachEncoderReads) {

@@ -316,6 +316,31 @@ TEST(PromptFile, MayBeAPipe) {
   }
 }
 
+TEST(NegativePromptFile, MayBeAPipe) {
+  const TempFolder folder;
+  const std::string lines = "rain\n\n";  // and the empty text
+  const Arguments job = {"-p", "a fox", "-p", "a hen"};
+  const auto of_file = done(
+      joined(job, {"--negative-prompt-file", folder.write("n.txt", lines)}));
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  Program program(joined({"sample", "--random-weights", kPixArt, "--steps", "4",
+                          "--json", "--negative-prompt-file", "-"},
+                         job),
+                  {}, {.in = ends[0]});
+  ::close(ends[0]);
+  ASSERT_EQ(::write(ends[1], lines.data(), lines.size()),
+            static_cast<ssize_t>(lines.size()));
+  ::close(ends[1]);
+  const Outcome outcome = program.wait();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["images"][1]["latents_xxh3"],
+            of_file["images"][1]["latents_xxh3"]);
+  expect_refused(
+      sample({"--prompt-file", "-", "--negative-prompt-file", "-"}), 2,
+      "[--negative-prompt-file] standard input is read for --prompt-file");
+}
+
 TEST(Prompts, MayBeEmpty) {
   const TempFolder folder;
   for (const char* model : {kPixArt, kStableDiffusion, kStableDiffusionXl}) {
