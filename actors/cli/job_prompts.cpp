@@ -258,6 +258,23 @@ void check_texts(const config::Config& config, const JobPrompts& prompts) {
                       prompts.clip_skip, most));
 }
 
+/// Of random numbers in a prompt's place. What the user does not say is that of
+/// a picture of the trained size with eight pixels for a latent: recipes of
+/// before have it.
+models::Condition random_condition(const ModelSource& source,
+                                   bool is_negative) {
+  const config::SizeConfig& told = source.told(is_negative);
+  const std::int64_t side = 8 * source.denoiser().latent_shape()[1];
+  models::PictureIds ids = source.ids(is_negative);
+  if (!told.original) {
+    ids.original_height = ids.original_width = side;
+  }
+  if (!told.target) {
+    ids.target_height = ids.target_width = side;
+  }
+  return source.denoiser().any_condition(ids);
+}
+
 }  // namespace
 
 void read_prompt_files(config::Config& config) {
@@ -303,10 +320,9 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
           "there is no first text beside it",
           "give --negative-prompt, too, which may be \"\"");
   if (prompts.texts.empty() && source.is_random()) {
-    prompts.given = {source.denoiser().any_condition(source.ids(false))};
+    prompts.given = {random_condition(source, false)};
     if (is_guided) {
-      prompts.given_negative = {
-          source.denoiser().any_condition(source.ids(true))};
+      prompts.given_negative = {random_condition(source, true)};
     }
     add_note(notes, "no --prompt given: random numbers stand in its place");
     return prompts;

@@ -357,6 +357,9 @@ TEST(PromptOptions, ChangeWhatStableDiffusionXlIsTold) {
   EXPECT_EQ(latents({"--crop", "0,0"}), plain);
   EXPECT_NE(latents({"--original-size", "8x8"}), plain);
   EXPECT_NE(latents({"--target-size", "8x8"}), cropped);
+  // Random numbers are told eight pixels for each of the 16 latents.
+  EXPECT_EQ(latents({"--original-size", "128x128", "--target-size", "128x128"}),
+            plain);
 }
 
 TEST(DenoisingStart, NeedsTheLatentsOfAnotherRun) {
