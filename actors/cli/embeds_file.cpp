@@ -159,7 +159,8 @@ void check_lengths(const JobConditions& conditions, bool has_masks,
 }
 
 /// The negative prompts: a single one for all prompts, also where the rows are
-/// equal, or a negative prompt for each prompt. Errors: Errc::invalid_argument for another number.
+/// equal, or a negative prompt for each prompt. Errors: Errc::invalid_argument
+/// for another number.
 std::vector<models::Condition> negatives_of(std::vector<models::Condition> rows,
                                             std::size_t num_prompts,
                                             const std::string& path) {

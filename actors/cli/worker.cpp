@@ -114,8 +114,8 @@ std::string said_of(const FetchProgress& progress) {
 
 /// The same with a copy of the model from the job's processes. A copy that
 /// turns out to be damaged is fetched anew, once, and from the first process
-/// alone: nobody knows which part of it was wrong. So the whole copy is read, and
-/// its hash says whether the copy is damaged, whatever error refused it.
+/// alone: nobody knows which part of it was wrong. So the whole copy is read,
+/// and its hash says whether the copy is damaged, whatever error refused it.
 void run_from_cache(const Invocation& invocation, const Offer& offer,
                     const JobValues& values, CompanyMember& member,
                     StopFlag& stop, Preparation& preparation) {
