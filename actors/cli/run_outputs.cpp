@@ -18,6 +18,7 @@
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "kernels/core/temporary_files.h"
 #include "kernels/core/text.h"
 
@@ -144,15 +145,23 @@ void check_earlier(const RunOutputs& outputs, config::ExistsPolicy policy) {
                   "give another name; --exists replace overwrites");
     }
   };
-  const auto is_of = [](PictureKind kind) {
-    return [kind](const std::string& path) {
+  const auto is_of = [](const char* flag, PictureKind kind) {
+    return [flag, kind](const std::string& path) {
       const CheckedPng png = check_png(path);
-      return png.kind == kind || png.is_wreck;  // damaged or not: made anew
+      if (png.is_wreck) {
+        log_message(
+            LogLevel::warning,
+            std::string(flag) +
+                ": the file that is there is damaged and made anew: " + path);
+      }
+      return png.kind == kind || png.is_wreck;
     };
   };
-  check("--grid", outputs.grid, "contact sheet", is_of(PictureKind::sheet));
+  check("--grid", outputs.grid, "contact sheet",
+        is_of("--grid", PictureKind::sheet));
   for_each_preview(outputs, [&](const std::string& path) {
-    check("--preview", path, "preview", is_of(PictureKind::preview));
+    check("--preview", path, "preview",
+          is_of("--preview", PictureKind::preview));
   });
   check("--trace", outputs.trace, "trace", [](const std::string& path) {
     return is_trace(path) || is_blank_file(path);
