@@ -59,10 +59,11 @@ TEST_P(HostileChunk, OfTwoGigabytesTakesNoMemoryAnywhere) {
     EXPECT_EQ(folder.read("a.png"), content) << what;
   }
   // A run takes it for a picture of its own that a power cut has left.
-  for (const char* flag : {"--out", "--grid", "--preview"}) {
+  for (const std::string flag : {"--out", "--grid", "--preview"}) {
     (void)folder.write("a.png", content);
-    const Outcome anew = run(tiny_sample(
-        {"--save", "latents=" + kept, flag, png, "--exists", "skip"}));
+    const Outcome anew =
+        run(tiny_sample({"--save", "latents=" + folder.path(flag + ".npz"),
+                         flag, png, "--exists", "skip"}));
     EXPECT_EQ(anew.exit_code, 0) << anew.err;
     EXPECT_NE(anew.err.find("made anew"), std::string::npos) << anew.err;
     EXPECT_NE(folder.read("a.png"), content) << flag;
