@@ -347,7 +347,7 @@ std::optional<Failure> ArtefactObserver::finish(
        {std::pair{"--save latents", &latents_},
         std::pair{"--save trajectory", &trajectory_}}) {
     if (*rows) {
-      write(flag, (*rows)->commit_bytes(), [&] { (*rows)->commit(); });
+      write(flag, (*rows)->commit_bytes(), [&file = **rows] { file.commit(); });
       rows->reset();
     }
   }
