@@ -111,7 +111,7 @@ TEST(EncodedPrompts, AreThoseOfImagesThatAreDrawn) {
   for (const auto& [index, latents] : rest) {
     EXPECT_EQ(latents, all.at(index));
   }
-  // So are negative prompts, where each prompt has its own.
+  // Negative prompts of images that are not drawn are left out, too.
   const Words negatives = {"--negative-prompt-file",
                            folder.write("n.txt", "1\n2\n3\n4\n5\n6\n7\n")};
   const auto pairs = drawn("pairs", negatives);
