@@ -48,9 +48,9 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"safety-checker,enable-safety-checker,nsfw", "there is no safety checker",
      "pictures are written as the model makes them"},
     // Names of other programs for what is said otherwise here.
-    {"seeds", "the images of a command have one seed",
-     "--seed N --samples K draws K of it; with --noise torch they are those of "
-     "the seeds N, N + 1, …"},
+    {"seeds", "a command has one seed",
+     "--seed N --samples K draws K images; with --noise torch these have the "
+     "noise of the seeds N, N + 1, …"},
     {"variant",
      "of weights in several types the plain files are read, else fp16, else "
      "bf16",

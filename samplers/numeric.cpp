@@ -7,11 +7,11 @@
 #include <cstdio>
 
 namespace troupe::samplers {
-double sigma_to_timestep(double sigma, std::span<const float> log_sigmas) {
+template <typename T>
+double timestep_of_log(T log_sigma, std::span<const float> log_sigmas) {
   if (log_sigmas.size() < 2) {
     return 0.0;
   }
-  const auto log_sigma = static_cast<float>(std::log(std::max(sigma, 1e-10)));
   // With zero SNR the last level may lie below those before it.
   const auto inner = log_sigmas.first(log_sigmas.size() - 1);
   const auto above = std::ranges::upper_bound(inner, log_sigma);
@@ -19,13 +19,15 @@ double sigma_to_timestep(double sigma, std::span<const float> log_sigmas) {
   const bool is_last = log_sigma >= log_sigmas.back();
   const std::size_t low =
       is_last ? inner.size() - 1 : std::max<std::size_t>(count, 1) - 1;
-  const float at_low = log_sigmas[low];
-  const float at_high = log_sigmas[low + 1];
-  const float weight =
-      std::clamp((at_low - log_sigma) / (at_low - at_high), 0.0F, 1.0F);
-  return static_cast<double>(1.0F - weight) * static_cast<double>(low) +
+  const T at_low = log_sigmas[low];
+  const T at_high = log_sigmas[low + 1];
+  const T weight =
+      std::clamp((at_low - log_sigma) / (at_low - at_high), T{0}, T{1});
+  return static_cast<double>(T{1} - weight) * static_cast<double>(low) +
          static_cast<double>(weight) * static_cast<double>(low + 1);
 }
+template double timestep_of_log(double, std::span<const float>);
+template double timestep_of_log(float, std::span<const float>);
 
 std::string to_text(double value) {
   if (std::isnan(value)) {

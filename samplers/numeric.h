@@ -31,13 +31,14 @@ namespace troupe::samplers {
 /// numpy.interp(x, 0 … n − 1, table): linear inside, constant outside.
 [[nodiscard]] double interpolate(double x, std::span<const float> table);
 
-/// The (fractional) training step whose noise level is `sigma`, by linear
-/// interpolation of ascending log σ in float32; outside values go to the
-/// nearest end. So a level of the table has its own step: in double the
-/// rounding of the table's logarithms would move it to the step before. Source:
-/// diffusers `_sigma_to_t` under NumPy 1, k-diffusion.
-[[nodiscard]] double sigma_to_timestep(double sigma,
-                                       std::span<const float> log_sigmas);
+/// The (fractional) training step of a noise level, by linear interpolation of
+/// ascending log σ; outside values go to the nearest end. T = float gives a
+/// level of the table its own step. In double the rounding of the table's
+/// logarithms moves it a little below, where cutting off the fraction gives the
+/// step before. Source: diffusers `_sigma_to_t` (float: under NumPy 1).
+template <typename T>
+[[nodiscard]] double timestep_of_log(T log_sigma,
+                                     std::span<const float> log_sigmas);
 
 /// Karras et al. 2022, arXiv:2206.00364, eq. 5, with rho = 7.
 [[nodiscard]] std::vector<double> karras_sigmas(double sigma_max,

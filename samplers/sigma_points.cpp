@@ -10,6 +10,9 @@
 namespace troupe::samplers {
 namespace {
 
+/// Of which diffusers takes the logarithm.
+constexpr double kLeastSigma = 1e-10;
+
 /// Training steps that are left once those are cut off from the end whose
 /// λ = log(α/σ) lies below lambda_min_clipped, which the cosine schedule needs.
 int steps_above_clipped_lambda(const ScheduleOptions& o,
@@ -63,8 +66,14 @@ void respace(const ScheduleOptions& o, double high, double low,
   } else {
     points.sigmas = beta_sigmas(high, low, count);
   }
+  // Where the fraction is cut off, and where the last levels of the table lie
+  // so far apart that a rounding is some steps.
+  const bool in_float = o.solver->is_multistep || o.rescale_betas_zero_snr;
   for (std::size_t i = 0; i < points.sigmas.size(); ++i) {
-    const double t = sigma_to_timestep(points.sigmas[i], logs);
+    const double log_sigma = std::log(std::max(points.sigmas[i], kLeastSigma));
+    const double t = in_float
+                         ? timestep_of_log(static_cast<float>(log_sigma), logs)
+                         : timestep_of_log(log_sigma, logs);
     points.timesteps[i] = whole ? round_half_even(t) : t;
   }
 }
@@ -72,8 +81,9 @@ void respace(const ScheduleOptions& o, double high, double low,
 void use_listed_sigmas(const ScheduleOptions& o, const std::vector<float>& logs,
                        Points& points) {
   for (const double value : o.sigmas) {
-    const double sigma = to_float32(value);
-    const double t = sigma_to_timestep(sigma, logs);
+    const auto sigma = static_cast<float>(value);
+    const double t = timestep_of_log(
+        std::log(std::max(sigma, static_cast<float>(kLeastSigma))), logs);
     points.sigmas.push_back(sigma);
     points.timesteps.push_back(o.solver->is_multistep ? round_half_even(t) : t);
   }
