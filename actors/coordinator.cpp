@@ -3,11 +3,13 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/cut_keeper.h"
 #include "actors/shells.h"
+#include "kernels/core/log.h"
 
 namespace troupe::actors {
 namespace {
@@ -121,7 +123,7 @@ class CoordinatorShell final : public ShellActor::base {
             feed(down);
           });
         },
-        [this](const RoundTripMeasured& news) { guarded([&] { feed(news); }); },
+        [this](const LinkMeasured& news) { guarded([&] { feed(news); }); },
         [this](const HolderAsked& question) {
           guarded([&] {
             drain();
@@ -298,6 +300,16 @@ class CoordinatorShell final : public ShellActor::base {
     // was only halted would be missing for the rest of the job.
     send_exit(at(fence.worker),
               to_caf_error({Errc::job_failed, "worker", fence.why, {}}));
+  }
+  void perform(LinkWeighed& weighed) {
+    const std::string process =
+        spec_.name_of ? spec_.name_of(weighed.process)
+                      : "process " + std::to_string(weighed.process);
+    log_message(
+        weighed.is_left_out ? LogLevel::warning : LogLevel::info,
+        "worker " + std::to_string(weighed.worker) + " of " + process +
+            (weighed.is_left_out ? " is left out: " : " takes part again: ") +
+            weighed.why);
   }
   void perform(RetireWorker& retire) {
     if (const WorkerActor& worker = at(retire.worker)) {

@@ -86,6 +86,13 @@ struct Cut {
   int execution_class = 0;  ///< whose workers alone can go on from it
 };
 
+/// A segment of the network.
+struct SegmentFigures {
+  double share = 1;              ///< of the network's work
+  std::uint64_t sent_bytes = 0;  ///< of a row, to the next segment
+  std::uint64_t weights_bytes = 0;
+};
+
 /// How often a sample is cut: after so many calls and so much time. Only where
 /// values can be lost: on a GPU, or in another process.
 struct CutOptions {
@@ -113,6 +120,8 @@ struct CoordinatorOptions {
   /// Bytes of a sample's values, by kind. All 0: not known, and budgets do not
   /// count.
   ValueSizes value_sizes = {};
+  /// Of the network, in order; empty: not known, and all are alike.
+  std::vector<SegmentFigures> segments = {};
   /// Bytes that a process keeps for values in the host's memory. A sample
   /// begins only if all that it may hold at once (MethodRow::most_live) fits
   /// into every process that it uses, and into every GPU
@@ -158,11 +167,13 @@ struct ProcessDown {
   /// process is silent, has left, or was sent away: then no task is blamed.
   bool has_ended = false;
 };
-/// A message to a process of another host and its answer take this long, as the
-/// link measures it. Not known: nothing to speak of.
-struct RoundTripMeasured {
+/// The link between two processes, as measured (LinkPace). A link that was not
+/// measured takes no time to speak of.
+struct LinkMeasured {
   int process = 0;
-  Duration taken{};
+  Duration round_trip{};
+  double bytes_per_second = 0;
+  int other = kHomeProcess;
 };
 /// A value came damaged from one of its holders: `then` is called once, with
 /// another holder. Nothing: there is none, or the run is over.
@@ -216,7 +227,7 @@ struct OutcomeReleased {
 using CoordinatorEvent =
     std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
                  CutTaken, TimeTick, StopRequested, JobFault, ProcessDown,
-                 RoundTripMeasured, DrainProcess, ProcessJoined, CancelSample,
+                 LinkMeasured, DrainProcess, ProcessJoined, CancelSample,
                  OutcomeReleased>;
 
 // Commands.
@@ -283,6 +294,14 @@ struct FenceWorker {
   int worker = 0;
   std::string why;  ///< for the log
 };
+/// For the log: the worker gets no more work because of its link, or gets work
+/// again. It stays in the job.
+struct LinkWeighed {
+  int worker = 0;
+  int process = 0;  ///< the worker's
+  bool is_left_out = false;
+  std::string why;
+};
 /// The worker's device can do no more: it is to end, and not to be started
 /// again.
 struct RetireWorker {
@@ -309,8 +328,8 @@ struct EndJob {
 using CoordinatorCommand =
     std::variant<Grant, FreeValues, DropRuns, FetchValues, TakeCut, RestoreCut,
                  ShowResult, EndSample, Recall, AdmitProcess, RefuseProcess,
-                 ReleaseProcess, JobProgress, FenceWorker, RetireWorker,
-                 EndJob>;
+                 ReleaseProcess, JobProgress, FenceWorker, LinkWeighed,
+                 RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;

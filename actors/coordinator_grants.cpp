@@ -18,6 +18,12 @@ using samplers::Task;
 
 /// Rows whose time is remembered: older ones count for half.
 constexpr double kRememberedRows = 64;
+/// A pass that takes longer than usual (the first reads weights) raises what is
+/// usual by so much at most.
+constexpr double kUsualRises = 1.05;
+/// A worker so many times as fast as before is looked at anew.
+constexpr double kOtherSpeed = 1.2;
+constexpr Duration kWeighSoon = std::chrono::milliseconds(250);
 constexpr std::size_t kMostTasksOfAGrant = 16;
 // A grant has memory for so many from the start, so that it seldom grows.
 constexpr std::size_t kUsualTasksOfAGrant = 4;
@@ -40,12 +46,16 @@ bool CoordinatorPolicy::spreads(const Task& task) const {
 }
 
 /// The worker that computes this part: the planned one of the sample's group,
-/// or else the next living worker of the class. −1: the class has no living
-/// worker.
+/// or else the next one of the group that is alive and not left out, or else
+/// the next living worker of the class. −1: the class has no living worker.
 int CoordinatorPolicy::planned_worker(const Sample& sample, int part) const {
+  const int own = worker_of_part(sample.group, part, nullptr);
+  if (own >= 0) {
+    return own;
+  }
   const std::vector<int>& planned = groups_.group(sample.group).workers;
-  const int first = planned[static_cast<std::size_t>(part) % planned.size()];
-  return live_.next(class_of(sample), first);
+  return live_.next(class_of(sample),
+                    planned[static_cast<std::size_t>(part) % planned.size()]);
 }
 
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
@@ -54,10 +64,14 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
     return worker_of_suspect(sample, losses->second);
   }
   if (spreads(task)) {
-    const int least = live_.least_loaded(class_of(sample), seconds(now_));
+    const int home = planned_worker(sample, 0);
+    const int least = home < 0
+                          ? home
+                          : live_.least_loaded(class_of(sample), seconds(now_),
+                                               at(home).traits.process);
     // If that worker's memory is full, the sample's own workers compute the
     // row.
-    if (least < 0 || !full_memory_of(at(least).traits, sample.room)) {
+    if (least >= 0 && !full_memory_of(at(least).traits, sample.room)) {
       return least;
     }
   }
@@ -117,20 +131,17 @@ int CoordinatorPolicy::most_open(const Sample& sample) const {
 /// The longest to a process that works on it.
 Duration CoordinatorPolicy::round_trip_of(const Sample& sample) const {
   Duration longest{};
-  if (round_trips_.empty()) {
+  if (links_.empty()) {
     return longest;
   }
   if (options_.method.kind->spreads) {
-    for (const auto& [process, taken] : round_trips_) {
-      longest = std::max(longest, taken);
-    }
-    return longest;
+    return links_.longest_round_trip();
   }
   for (const int w : groups_.group(sample.group).workers) {
     const Worker& worker = workers_[static_cast<std::size_t>(w)];
-    if (const Duration* taken = round_trips_.find(worker.traits.process)) {
-      longest = std::max(longest, *taken);
-    }
+    const LinkPace link = links_.between(kHomeProcess, worker.traits.process);
+    longest =
+        std::max(longest, worker.is_left_out ? Duration{} : link.round_trip);
   }
   return longest;
 }
@@ -282,8 +293,11 @@ void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
 void CoordinatorPolicy::note_load(int index) {
   if (options_.method.kind->spreads) {
     const Worker& worker = at(index);
+    const auto link = row_links_.find(worker.traits.process);
     live_.set_load(index,
-                   {.row_seconds = worker.row_seconds,
+                   {.link_seconds = link == row_links_.end() ? 0 : link->second,
+                    .is_left_out = worker.is_left_out,
+                    .row_seconds = worker.row_seconds,
                     .num_rows = worker.num_rows,
                     .tasks = worker.heavy,
                     .at_once = std::min(worker.heavy, worker.traits.max_rows),
@@ -293,17 +307,32 @@ void CoordinatorPolicy::note_load(int index) {
 
 /// How long rows take on the worker, as far as it is remembered.
 void CoordinatorPolicy::note_speed(Worker& worker, const GrantResult& event) {
-  if (event.failure ||
+  if (event.failure || event.grants.empty() ||
       (event.span.op != Op::evaluate && event.span.op != Op::segment)) {
     return;
   }
-  worker.row_seconds +=
-      std::chrono::duration<double>(event.span.duration).count();
-  worker.num_rows += static_cast<double>(event.grants.size());
+  // A part of the network counts as the whole would: so workers that compute
+  // different parts can be compared.
+  const double taken =
+      std::chrono::duration<double>(event.span.duration).count() /
+      (event.span.op == Op::segment ? share_of(event.span.segment) : 1);
+  const auto rows = static_cast<double>(event.grants.size());
+  worker.row_seconds += taken;
+  worker.num_rows += rows;
   worker.measured_rows += static_cast<std::int64_t>(event.grants.size());
   if (worker.num_rows > kRememberedRows) {
     worker.row_seconds /= 2;
     worker.num_rows /= 2;
+  }
+  double& usual = worker.usual_row_seconds;
+  const double before = usual;
+  usual =
+      before == 0 ? taken / rows : std::min(taken / rows, kUsualRises * before);
+  times_of(worker.traits.execution_class).usual_row_seconds = usual;
+  if (before == 0) {
+    weigh_at_ = TimePoint::min();
+  } else if (usual * kOtherSpeed < before) {
+    weigh_at_ = std::min(weigh_at_, now_ + kWeighSoon);
   }
 }
 

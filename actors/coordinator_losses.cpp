@@ -116,6 +116,7 @@ std::vector<SampleTask> CoordinatorPolicy::take_tasks_of(int index) {
 /// to other workers.
 void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   std::vector<SampleTask> tasks;
+  weigh_at_ = TimePoint::min();
   for (const int index : lost) {
     set_alive(index, false);
     tally_.lost_worker(at(index).traits.process);
@@ -358,7 +359,7 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
     sample.values.lose(event.process);
   }
   frees_.erase(event.process);
-  round_trips_.erase(event.process);
+  links_.remove(event.process);
   tally_.left(event.process, now_);
   remove_workers(hit, event.cause, {});
 }
@@ -369,6 +370,7 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
 void CoordinatorPolicy::remove_workers(const std::vector<int>& leavers,
                                        const Failure& cause,
                                        std::vector<SampleTask> lost) {
+  weigh_at_ = TimePoint::min();
   for (const int w : leavers) {
     Worker& worker = at(w);
     note_known(w);

@@ -34,8 +34,9 @@ void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   if (traits.row_seconds > 0) {
     worker.num_rows = kEarlierRows;
     worker.row_seconds = kEarlierRows * traits.row_seconds;
+    worker.usual_row_seconds = traits.row_seconds;
   }
-  live_.add(traits.execution_class);
+  live_.add(traits.execution_class, traits.process);
   note_load(num_workers() - 1);
   tally_.add_worker(traits.process, traits.threads);
   note_class(traits.execution_class);
@@ -85,12 +86,6 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
   commands_.emplace_back(
       AdmitProcess{event.process, first_worker, num_workers() - first_worker});
   note_waiting();
-}
-
-void CoordinatorPolicy::handle(const RoundTripMeasured& event) {
-  if (!lost_processes_.contains(event.process)) {
-    round_trips_[event.process] = event.taken;
-  }
 }
 
 /// Why the process cannot join; nothing: it can.
@@ -378,7 +373,7 @@ void CoordinatorPolicy::release(int process) {
     sample.values.lose(process);
   }
   frees_.erase(process);
-  round_trips_.erase(process);
+  links_.remove(process);
   tally_.left(process, now_);
   commands_.emplace_back(ReleaseProcess{process});
   note_waiting();

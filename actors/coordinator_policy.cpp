@@ -93,6 +93,7 @@ void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
   }
   has_begun_ = has_begun_ || num_unknown_ == 0;
   if (!ended_ && has_begun_) {
+    weigh_links();
     admit_samples();
     share_samples();
     take_over_samples();
@@ -136,6 +137,7 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
     is_deserted_ = false;
     find_groups();
   }
+  weigh_at_ = TimePoint::min();
   reroute(std::exchange(unplaced_, {}));
   recall_for(event.worker);
 }

@@ -14,9 +14,11 @@
 #include "actors/coordinator_events.h"
 #include "actors/directory.h"
 #include "actors/group_loads.h"
+#include "actors/link_table.h"
 #include "actors/live_workers.h"
 #include "actors/plan.h"
 #include "actors/process_tally.h"
+#include "actors/rehearsal.h"
 #include "actors/value_room.h"
 #include "kernels/core/flat_table.h"
 
@@ -55,6 +57,13 @@ namespace troupe::actors {
 /// GPU that failed, the sample restarts from its last cut, or else from its
 /// first call. Near the end a class without samples takes over a sample of a
 /// slower class, from the first call.
+///
+/// Links are weighed by predicted times. A worker is left out if what its link
+/// takes makes a call of its group slower than without it: then other workers
+/// of the group compute its part. A group gets no sample, and of rows that
+/// spread none, if others would have done what waits before its first one came.
+/// Both are looked at again as figures change. A worker that is left out stays
+/// in the job, and its process gives the values that it holds.
 ///
 /// The job begins when all workers have reported, or with the next tick after
 /// the plan's needs are met: one group whose workers have all reported. Whoever
@@ -97,6 +106,11 @@ class CoordinatorPolicy {
   [[nodiscard]] bool will_free(const ValueName& name, int process) const;
 
  private:
+  /// A sample moves only if the gain is this clear. Its values have to follow,
+  /// and a sample that starts again in another class wastes the work done so
+  /// far.
+  static constexpr double kWorthMoving = 1.5;
+
   /// Memories that keep room for a sample.
   using RoomKept = FlatTable<ValueMemory, std::monostate>;
   /// The end of a worker while it computed a task.
@@ -162,7 +176,10 @@ class CoordinatorPolicy {
     TimePoint heavy_since;   ///< since when it has been at the oldest of them
     double row_seconds = 0;  ///< of the rows that are remembered
     double num_rows = 0;
-    std::int64_t measured_rows = 0;   ///< all of this job
+    std::int64_t measured_rows = 0;  ///< all of this job
+    /// Of a row, without what only some passes took; 0: not known.
+    double usual_row_seconds = 0;
+    bool is_left_out = false;         ///< for its link
     std::uint64_t ticks = 0;          ///< as last heard
     std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
@@ -174,6 +191,7 @@ class CoordinatorPolicy {
     std::int64_t num_results = 0;
     Duration of_samples{};  ///< from beginning to end, of those that are done
     std::int64_t num_samples = 0;
+    double usual_row_seconds = 0;  ///< of the worker that had the last one
     /// The longest pass of each kind that was done.
     std::map<samplers::Op, Duration> slowest = {};
     /// When the class searches next for a sample to take over: as soon as its
@@ -181,6 +199,11 @@ class CoordinatorPolicy {
     /// search_again_at.
     Duration search_again_below{};
     TimePoint search_again_at = TimePoint::min();
+  };
+  /// Seconds of a group for its next sample, or its next row that spreads.
+  struct GroupPace {
+    double work = 0;  ///< of computing it; 0: not known
+    double link = 0;  ///< of sending its inputs and its result
   };
   /// A task of a pass, and its place among the pass's results.
   struct Answered {
@@ -198,7 +221,7 @@ class CoordinatorPolicy {
   void handle(const StopRequested& event);
   void handle(const JobFault& event);
   void handle(const ProcessDown& event);
-  void handle(const RoundTripMeasured& event);
+  void handle(const LinkMeasured& event);
   void handle(const DrainProcess& event);
   void handle(const ProcessJoined& event);
   void handle(const CancelSample& event);
@@ -296,9 +319,40 @@ class CoordinatorPolicy {
   void note_known(int worker);
   void set_alive(int worker, bool is_alive);
   void note_load(int worker);
+  void weigh_links();
+  void weigh_parts(std::size_t group);
+  bool weigh_group(std::size_t group);
+  void leave_out_group(std::size_t group,
+                       const std::optional<std::string>& why);
+  void set_left_out(int worker, bool is_left_out, const std::string& why);
+  [[nodiscard]] std::string link_of(int process,
+                                    const std::set<int>& others) const;
+  [[nodiscard]] double units_of_others(std::size_t group) const;
+  [[nodiscard]] std::set<int> best_without(std::size_t group,
+                                           const std::set<int>& processes,
+                                           const std::set<int>& out);
+  void move_delayed(std::size_t group);
+  [[nodiscard]] std::optional<std::string> delay_of(std::size_t group) const;
+  [[nodiscard]] double time_of_others(std::size_t group, double units) const;
+  [[nodiscard]] GroupPace pace_of(std::size_t group) const;
+  [[nodiscard]] double usual_row(int worker) const;
+  [[nodiscard]] double slowest_row(std::size_t group) const;
+  [[nodiscard]] double share_of(int segment) const;
+  [[nodiscard]] std::uint64_t output_bytes(const samplers::Task& task,
+                                           std::size_t place) const;
+  [[nodiscard]] std::set<int> processes_of(std::size_t group) const;
+  [[nodiscard]] bool may_slow(std::size_t group,
+                              const std::set<int>& processes) const;
+  [[nodiscard]] bool has_memory(std::size_t group,
+                                const std::set<int>& without) const;
+  [[nodiscard]] double seconds_per_call(std::size_t group,
+                                        const std::set<int>& without);
+  [[nodiscard]] int worker_of_part(std::size_t group, int part,
+                                   const std::set<int>* without) const;
+  void note_row_links();
   void settle_ticks(Worker& worker, std::uint64_t ticks,
                     const std::vector<Answered>& pass);
-  static void note_speed(Worker& worker, const GrantResult& event);
+  void note_speed(Worker& worker, const GrantResult& event);
   [[nodiscard]] std::vector<WorkerSpeed> measured_speeds() const;
   /// Returns the samples whose methods took something.
   SampleList apply_results(const GrantResult& event,
@@ -380,7 +434,13 @@ class CoordinatorPolicy {
   std::vector<Worker> workers_;
   ProcessTally tally_;
   LiveWorkers live_;
-  FlatTable<int, Duration> round_trips_;  ///< of processes that are far away
+  LinkTable links_;
+  std::map<int, double> row_links_;  ///< by process: see LiveWorkers::Load
+  TimePoint weigh_at_ = TimePoint::min();  ///< when to weigh links again
+  std::optional<Rehearsal> rehearsal_;     ///< of a method with parts, if used
+  /// By group, of methods with parts: seconds of a call as it was last
+  /// predicted.
+  std::map<std::size_t, double> call_seconds_;
   std::size_t num_unknown_ = 0;  ///< workers that have not reported yet
   bool has_begun_ = false;       ///< to admit samples
   std::size_t next_sample_ = 0;

@@ -14,10 +14,6 @@ namespace {
 // next one loses little: 20 to 60 us in a trace of two busy cores.
 constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 
-// A sample moves only if the gain is this clear. Its values have to follow, and
-// a sample that starts again in another class wastes the work done so far.
-constexpr double kWorthMoving = 1.5;
-
 // A worker that is s times slower leaves its rows to the other worker of the
 // sample, but for one row in kRowsToNotice · s. That row shows whether the slow
 // worker has become faster.
@@ -64,7 +60,8 @@ bool CoordinatorPolicy::has_credit() const {
 
 /// Nobody works for a group that is not open, if at all.
 bool CoordinatorPolicy::has_place(std::size_t group) const {
-  return groups_.is_open(group) && groups_.load(group) < groups_.most(group);
+  return groups_.is_open(group) && !groups_.is_left_out(group) &&
+         groups_.load(group) < groups_.most(group);
 }
 
 void CoordinatorPolicy::admit_samples() {
@@ -79,6 +76,9 @@ void CoordinatorPolicy::admit_samples() {
     if (!best || !has_place(*best) || groups_.is_full(*best) ||
         !room_.fits(kHomeMemory)) {
       break;
+    }
+    if (weigh_group(*best)) {
+      continue;
     }
     if (const auto full = full_memory_of(*best, {})) {
       note_full(*best, *full);
@@ -127,7 +127,7 @@ void CoordinatorPolicy::share_within(int execution_class) {
   std::optional<std::size_t> most = groups_.fullest(execution_class);
   const std::optional<std::size_t> least = groups_.emptiest(execution_class);
   if (!most || !groups_.is_open(*least) || groups_.load(*least) != 0 ||
-      groups_.load(*most) < 2) {
+      groups_.load(*most) < 2 || delay_of(*least)) {
     return;
   }
   // What has come late takes its part at once.
@@ -153,14 +153,15 @@ bool CoordinatorPolicy::rebalance_slowest(int execution_class) {
         row_time(g) == 0) {
       continue;
     }
-    if (groups_.load(g) == 0) {
+    if (groups_.load(g) == 0 && !groups_.is_left_out(g)) {
       fastest = fastest && row_time(*fastest) <= row_time(g) ? fastest : g;
-    } else {
+    } else if (groups_.load(g) > 0) {
       slowest = slowest && row_time(*slowest) >= row_time(g) ? slowest : g;
     }
   }
   if (!slowest || !fastest ||
-      row_time(*slowest) < kWorthMoving * row_time(*fastest)) {
+      row_time(*slowest) < kWorthMoving * row_time(*fastest) ||
+      delay_of(*fastest)) {
     return false;
   }
   Sample& youngest = samples_.at(groups_.youngest(*slowest));

@@ -91,6 +91,7 @@ void GroupLoads::set_staff(std::size_t g, std::size_t staff) {
   if (staff == 0) {
     group.was_up = false;
     group.is_open = false;
+    group.is_left_out = false;
     group.is_new = true;
   }
   note(g);
@@ -147,17 +148,22 @@ void GroupLoads::note(std::size_t g) {
   }
   group.is_open = group.is_open || (group.was_up && group.unheard == 0);
   const bool waits = !group.is_open;
-  const int turn = waits ? 2 : group.is_full ? 1 : 0;
+  const int turn = waits ? 2 : group.is_full || group.is_left_out ? 1 : 0;
   of.shares[0].set(group.place,
                    Share{turn, load, group.most[0], group.row_seconds});
   of.shares[1].set(group.place,
                    Share{turn, load, group.most[1], group.row_seconds});
-  of.loads.set(group.place, std::pair(waits, load));
+  of.loads.set(group.place, std::pair(waits || group.is_left_out, load));
   of.negative_loads.set(group.place, -static_cast<std::int64_t>(load));
 }
 
 void GroupLoads::set_full(std::size_t g, bool is_full) {
   groups_[g].is_full = is_full;
+  note(g);
+}
+
+void GroupLoads::set_left_out(std::size_t g, bool is_left_out) {
+  groups_[g].is_left_out = is_left_out;
   note(g);
 }
 

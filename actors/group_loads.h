@@ -78,6 +78,11 @@ class GroupLoads {
   /// A full group is chosen only where no other can take a sample.
   void set_full(std::size_t g, bool is_full);
   [[nodiscard]] bool is_full(std::size_t g) const { return groups_[g].is_full; }
+  /// Of a slow link: the group is chosen only where no other can take a sample.
+  void set_left_out(std::size_t g, bool is_left_out);
+  [[nodiscard]] bool is_left_out(std::size_t g) const {
+    return groups_[g].is_left_out;
+  }
   /// Whether the group has had no sample since its first worker came.
   [[nodiscard]] bool is_new(std::size_t g) const { return groups_[g].is_new; }
 
@@ -119,6 +124,7 @@ class GroupLoads {
     bool was_up = false;      ///< one of them
     bool is_open = false;
     bool is_full = false;
+    bool is_left_out = false;
     bool is_new = true;
     std::set<std::uint64_t> samples;
   };
@@ -147,7 +153,7 @@ class GroupLoads {
     std::vector<std::size_t> groups;  ///< by place
     bool is_long = true;
     std::array<FirstLeast<Share>, 2> shares;
-    FirstLeast<std::pair<bool, std::size_t>> loads;  ///< whether it waits, load
+    FirstLeast<std::pair<bool, std::size_t>> loads;  ///< whether last, load
     FirstLeast<std::int64_t> negative_loads;
     /// Groups with empty places: how many, and which.
     std::set<std::pair<std::size_t, std::size_t>> short_handed;

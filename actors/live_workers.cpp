@@ -10,9 +10,20 @@ double row_of(const LiveWorkers::Load& load) {
   return load.row_seconds / load.num_rows;
 }
 
+/// When one more row would end at the earliest, if the running pass ends by
+/// now.
+double end_from(const LiveWorkers::Load& load, double now) {
+  return now + row_of(load) * (load.tasks + 1 - load.at_once);
+}
+
+/// And if the pass takes as long as its rows took on average.
+double end_since(const LiveWorkers::Load& load) {
+  return load.since + row_of(load) * (load.tasks + 1);
+}
+
 }  // namespace
 
-void LiveWorkers::add(int execution_class) {
+void LiveWorkers::add(int execution_class, int process) {
   const auto c = static_cast<std::size_t>(execution_class);
   classes_.resize(std::max(classes_.size(), c + 1));
   Class& of = classes_[c];
@@ -20,8 +31,10 @@ void LiveWorkers::add(int execution_class) {
   of.idle.add_place();
   of.busy.add_place();
   of.unproven.add_place();
-  workers_.push_back(
-      {.execution_class = execution_class, .place = of.workers.size() - 1});
+  of_process_[process].push_back(static_cast<int>(workers_.size()));
+  workers_.push_back({.execution_class = execution_class,
+                      .process = process,
+                      .place = of.workers.size() - 1});
 }
 
 void LiveWorkers::note(const Worker& worker) {
@@ -29,17 +42,18 @@ void LiveWorkers::note(const Worker& worker) {
   const Load& load = worker.load;
   std::optional<double> idle;
   std::optional<double> busy;
-  std::optional<int> tasks;
-  if (worker.is_alive && load.row_seconds == 0) {
-    tasks = load.tasks;
-  } else if (worker.is_alive && load.tasks == 0) {
-    idle = row_of(load);
-  } else if (worker.is_alive) {
-    busy = load.since + row_of(load) * (load.tasks + 1);
+  std::optional<std::pair<int, double>> unproven;
+  const bool takes_part = worker.is_alive && !load.is_left_out;
+  if (takes_part && load.row_seconds == 0) {
+    unproven = {load.tasks, load.link_seconds};
+  } else if (takes_part && load.tasks == 0) {
+    idle = row_of(load) + load.link_seconds;
+  } else if (takes_part) {
+    busy = end_since(load) + load.link_seconds;
   }
   of.idle.set(worker.place, idle);
   of.busy.set(worker.place, busy);
-  of.unproven.set(worker.place, tasks);
+  of.unproven.set(worker.place, unproven);
 }
 
 void LiveWorkers::set_alive(int w, bool is_alive) {
@@ -86,8 +100,7 @@ std::optional<std::size_t> LiveWorkers::first_busy(Class& of, double now) {
     }
     const Load& load =
         workers_[static_cast<std::size_t>(of.workers[*first])].load;
-    const double earliest =
-        now + row_of(load) * (load.tasks + 1 - load.at_once);
+    const double earliest = end_from(load, now) + load.link_seconds;
     if (of.busy.key(*first) >= earliest) {
       return first;
     }
@@ -95,7 +108,12 @@ std::optional<std::size_t> LiveWorkers::first_busy(Class& of, double now) {
   }
 }
 
-int LiveWorkers::least_loaded(int execution_class, double now) {
+/// What a row takes a worker of the class that has not shown it.
+double LiveWorkers::usual_row(const Class& of) {
+  return of.row_seconds > 0 ? of.row_seconds / of.num_rows : 1.0;
+}
+
+int LiveWorkers::least_loaded(int execution_class, double now, int process) {
   Class& of = classes_[static_cast<std::size_t>(execution_class)];
   std::optional<std::pair<double, std::size_t>> best;
   const auto consider = [&best](double end, std::size_t place) {
@@ -109,9 +127,29 @@ int LiveWorkers::least_loaded(int execution_class, double now) {
     consider(of.busy.key(*busy) - now, *busy);
   }
   if (const auto unproven = of.unproven.first()) {
-    const double usual =
-        of.row_seconds > 0 ? of.row_seconds / of.num_rows : 1.0;
-    consider(usual * (of.unproven.key(*unproven) + 1), *unproven);
+    const auto& [tasks, link] = of.unproven.key(*unproven);
+    consider(usual_row(of) * (tasks + 1) + link, *unproven);
+  }
+  const auto near = of_process_.find(process);
+  if (near == of_process_.end() ||
+      workers_[static_cast<std::size_t>(near->second.front())]
+              .load.link_seconds == 0) {
+    return best ? of.workers[best->second] : -1;
+  }
+  // What the others need for the link of `process` is left out for all alike.
+  for (const int w : near->second) {
+    const Worker& worker = workers_[static_cast<std::size_t>(w)];
+    const Load& load = worker.load;
+    if (!worker.is_alive || load.is_left_out ||
+        worker.execution_class != execution_class) {
+      continue;
+    }
+    const double end =
+        load.row_seconds == 0 ? usual_row(of) * (load.tasks + 1)
+        : load.tasks == 0
+            ? row_of(load)
+            : std::max(end_since(load), end_from(load, now)) - now;
+    consider(end - load.link_seconds, worker.place);
   }
   return best ? of.workers[best->second] : -1;
 }

@@ -23,7 +23,7 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
     std::same_as<T, ValuesFetched> || std::same_as<T, CutTaken> ||
     std::same_as<T, Recall> || std::same_as<T, DrainProcess> ||
-    std::same_as<T, RoundTripMeasured> || std::same_as<T, HolderAsked> ||
+    std::same_as<T, LinkMeasured> || std::same_as<T, HolderAsked> ||
     std::same_as<T, ProcessJoined> || std::same_as<T, AdmitProcess> ||
     std::same_as<T, RefuseProcess> || std::same_as<T, ProcessDown> ||
     std::same_as<T, CancelSample> || std::same_as<T, WorkerBeat> ||
@@ -52,7 +52,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::ValuesFetched))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::CutTaken))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Recall))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DrainProcess))
-CAF_ADD_TYPE_ID(troupe, (troupe::actors::RoundTripMeasured))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::LinkMeasured))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::HolderAsked))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessJoined))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::AdmitProcess))
@@ -107,9 +107,9 @@ using CoordinatorActor =
                      caf::reacts_to<GrantResult>, caf::reacts_to<ValuesFetched>,
                      caf::reacts_to<JobFault>, caf::reacts_to<DrainProcess>,
                      caf::reacts_to<CancelSample>, caf::reacts_to<ProcessDown>,
-                     caf::reacts_to<RoundTripMeasured>,
-                     caf::reacts_to<HolderAsked>, caf::reacts_to<halt_atom>,
-                     caf::reacts_to<pulse_atom>, caf::reacts_to<drain_atom>>;
+                     caf::reacts_to<LinkMeasured>, caf::reacts_to<HolderAsked>,
+                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>,
+                     caf::reacts_to<drain_atom>>;
 
 /// Starts workers and starts them again.
 using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom, int>>;

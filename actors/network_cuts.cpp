@@ -70,6 +70,7 @@ CutBytes bytes_of_cuts(const DenoiserInfo& info, std::span<const int> cuts,
       const std::uint64_t one = crossing_bytes(info, cuts[s], shape);
       bytes.crossing += one;
       bytes.boundary = std::max(bytes.boundary, one);
+      bytes.sent.push_back(one);
     }
     std::uint64_t kept = 0;
     for (const SkipInfo& skip : info.skips) {

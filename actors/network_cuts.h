@@ -27,6 +27,7 @@ struct CutBytes {
   std::uint64_t crossing = 0;  ///< from part to part in a call, all together
   std::uint64_t boundary = 0;  ///< from one segment to the next, at most
   std::uint64_t skips = 0;     ///< that a segment keeps for its mirror, at most
+  std::vector<std::uint64_t> sent = {};  ///< by each segment to the next
 };
 [[nodiscard]] CutBytes bytes_of_cuts(const models::DenoiserInfo& info,
                                      std::span<const int> cuts,

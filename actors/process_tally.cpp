@@ -54,6 +54,11 @@ std::uint64_t ProcessTally::machine_of(int process) const {
   return found == entries_.end() ? 0 : found->second.figures.means.machine;
 }
 
+const ProcessMeans* ProcessTally::means_of(int process) const {
+  const auto found = entries_.find(process);
+  return found == entries_.end() ? nullptr : &found->second.figures.means;
+}
+
 std::vector<ProcessFigures> ProcessTally::figures(TimePoint now) const {
   std::vector<ProcessFigures> all;
   all.reserve(entries_.size());

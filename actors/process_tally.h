@@ -46,6 +46,8 @@ class ProcessTally {
 
   /// As ProcessMeans has it; 0: not said.
   [[nodiscard]] std::uint64_t machine_of(int process) const;
+  /// As they were set; null: they were not.
+  [[nodiscard]] const ProcessMeans* means_of(int process) const;
   /// By number.
   [[nodiscard]] std::vector<ProcessFigures> figures(TimePoint now) const;
 

@@ -118,6 +118,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.decode = spec.decode;
   options.outcome_bytes = spec.outcome_bytes;
   options.value_sizes = spec.value_sizes;
+  options.segments = spec.segments;
   options.value_budgets[kHomeProcess] = spec.value_budget;
   options.means = spec.means;
   options.lease = spec.lease;

@@ -32,6 +32,7 @@ struct JobSpec {
   std::uint64_t outcome_bytes = 0;  ///< see CoordinatorOptions
   /// See CoordinatorOptions; of each process.
   ValueSizes value_sizes = {};
+  std::vector<SegmentFigures> segments = {};  ///< see CoordinatorOptions
   std::uint64_t value_budget = 0;
   ProcessMeans means = {};  ///< of this process
   int preview_every = 0;    ///< model calls between previews; 0: none

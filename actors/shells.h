@@ -3,6 +3,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "actors/messages.h"
@@ -29,6 +30,8 @@ struct CoordinatorSpec {
   /// Where threads are waited for that may wait for a device; null: where the
   /// coordinator ends.
   Executor* joiner = nullptr;
+  /// See Detours.
+  std::function<std::string(int process)> name_of;
   /// Where workers of its process leave results; null: they send them.
   std::shared_ptr<ResultInbox> inbox;
 };
@@ -139,6 +142,8 @@ struct Detours {
   /// The company is there, until `end`: others may come to it.
   std::function<void(caf::actor_system&, CoordinatorActor)> begin;
   std::function<void()> end;
+  /// What the log calls a process; empty: by its number.
+  std::function<std::string(int process)> name_of;
 };
 
 /// Spawns the actors of a company and introduces them to each other. If one of

@@ -48,6 +48,7 @@ Company spawn_company(caf::actor_system& system, ObserversSpec observers,
   const auto inbox =
       detours.coordinator ? nullptr : std::make_shared<ResultInbox>();
   coordinator.inbox = inbox;
+  coordinator.name_of = detours.name_of;
   company.coordinator = spawn_coordinator(system, std::move(coordinator));
   const CoordinatorActor known =
       detours.coordinator ? detours.coordinator(system, company.coordinator)

@@ -155,6 +155,7 @@ JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request,
       values_of(request, conditions_), models_, request.source.table());
   spec.outcome_bytes = outcome_bytes(request.source, spec.decode);
   spec.value_sizes = value_sizes(request, spec.decode);
+  spec.segments = segment_figures(request);
   spec.value_budget = request.value_budget;
   spec.begin = request.samples.begin;
   spec.end = request.samples.end;

@@ -33,14 +33,20 @@ std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
                   most_prepared_bytes(info));
 }
 
+/// Of these blocks of the network.
+std::uint64_t weights_bytes(const JobRequest& request, const JobDevice& device,
+                            models::SegmentRange blocks) {
+  return request.source.denoiser()
+      .memory(request.source.latent_shape(), device.compute, device.device.kind,
+              device.placement, blocks)
+      .weights_bytes;
+}
+
 /// Of the network's weights, what a process does not hold that reads segments
 /// when it uses them: each worker has one.
 std::uint64_t unread_bytes(const JobRequest& request, const JobDevice& device) {
   const auto of = [&](models::SegmentRange blocks) {
-    return request.source.denoiser()
-        .memory(request.source.latent_shape(), device.compute,
-                device.device.kind, device.placement, blocks)
-        .weights_bytes;
+    return weights_bytes(request, device, blocks);
   };
   const std::uint64_t whole = of({});
   std::uint64_t held = request.cuts.empty() ? whole : 0;
@@ -128,6 +134,28 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
           .boundary = branches * cut.boundary,
           .skips = branches * cut.skips,
           .pixels = decode ? f32_bytes(request.source.pixel_shape()) : 0};
+}
+
+std::vector<SegmentFigures> segment_figures(const JobRequest& request) {
+  const JobDevice& device = request.devices.back();
+  const models::DenoiserInfo info = request.source.info(device.compute);
+  const samplers::MethodOptions& method = request.plan.method;
+  const std::vector<int> cuts = balanced_cuts(info, method);
+  if (cuts.size() <= 2) {
+    return {};
+  }
+  const std::uint64_t branches = request.guidance_scale > 1 ? 2 : 1;
+  std::vector<SegmentFigures> segments;
+  for (const double share : segment_shares(info, cuts)) {
+    const std::size_t s = segments.size();
+    segments.push_back(
+        {share, 0, weights_bytes(request, device, {cuts[s], cuts[s + 1]})});
+  }
+  const CutBytes bytes = bytes_of_cuts(info, cuts, method.cut);
+  for (std::size_t s = 0; s < bytes.sent.size(); ++s) {
+    segments[s].sent_bytes = branches * bytes.sent[s];
+  }
+  return segments;
 }
 
 std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/run_outputs.h"
+#include "actors/coordinator_events.h"
 #include "actors/value_room.h"
 
 // What jobs take of memory: all of this arithmetic. What a network and a
@@ -42,6 +44,10 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 /// the schedule and the latents' shape. Both branches of guidance cross a cut
 /// together.
 [[nodiscard]] ValueSizes value_sizes(const JobRequest& request, bool decode);
+
+/// The segments of the job's network; empty: it is not cut.
+[[nodiscard]] std::vector<SegmentFigures> segment_figures(
+    const JobRequest& request);
 
 /// Bytes of a finished sample: its latents, and its pixels if `decode`.
 [[nodiscard]] std::uint64_t outcome_bytes(const ModelSource& source,

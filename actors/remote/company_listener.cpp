@@ -67,7 +67,16 @@ Detours CompanyListener::detours() {
           [this](caf::actor_system& system, CoordinatorActor coordinator) {
             start(system, std::move(coordinator));
           },
-      .end = [this] { stop(); }};
+      .end = [this] { stop(); },
+      .name_of =
+          [this](int process) {
+            const std::lock_guard lock(mutex_);
+            const std::vector<RemoteProcess>& known = members_.known();
+            const auto place = static_cast<std::size_t>(process) - 1;
+            return process > kHomeProcess && place < known.size()
+                       ? label_of(known[place])
+                       : "process " + std::to_string(process);
+          }};
 }
 
 void CompanyListener::start(caf::actor_system& system,
@@ -80,7 +89,7 @@ void CompanyListener::start(caf::actor_system& system,
   coordinator_ = std::move(coordinator);
   for (const auto& [peer, member] : members_.all()) {
     if (member->join) {
-      present(*member, *member->join);
+      measure(*member);
     }
   }
 }
@@ -197,26 +206,140 @@ void CompanyListener::on_beat(net::PeerId peer,
   const std::shared_ptr<Member> member = members_.find(peer);
   if (member && round_trip) {
     member->clock.hear(*round_trip, SteadyClock().now());
-    report_round_trip(*member, round_trip->taken);
+    // A beat waits behind the values that measure a link.
+    const bool is_measured_now =
+        !member->is_of_this_host && member->measure_at == TimePoint::max();
+    if (!is_measured_now) {
+      note_round_trip(*member, round_trip->taken);
+    }
+    if (system_ != nullptr && SteadyClock().now() >= member->measure_at) {
+      measure(*member);
+    }
   }
 }
 
-/// A round trip that is short, or about as long as the last reported one, is
-/// not reported.
-void CompanyListener::report_round_trip(Member& member, Duration taken) {
+void CompanyListener::note_round_trip(Member& member, Duration taken) {
   constexpr int kSmoothing = 8;
-  constexpr Duration kShort = std::chrono::milliseconds(1);
   member.round_trip =
       member.round_trip == Duration{}
           ? taken
           : member.round_trip + (taken - member.round_trip) / kSmoothing;
-  const Duration change =
-      std::chrono::abs(member.round_trip - member.reported_round_trip);
-  if (coordinator_ && !is_over_ &&
-      change > std::max(kShort, member.reported_round_trip / 4)) {
-    member.reported_round_trip = member.round_trip;
-    caf::anon_send(coordinator_,
-                   RoundTripMeasured{member.process, member.round_trip});
+  report_link(member);
+}
+
+/// What is about as the last report said is not reported, and no short round
+/// trip.
+void CompanyListener::report_link(Member& member) {
+  constexpr Duration kShort = std::chrono::milliseconds(1);
+  constexpr double kSameSpeed = 1.25;
+  const LinkPace now{member.round_trip, member.bytes_per_second};
+  const LinkPace& last = member.reported;
+  const bool is_other_trip =
+      std::chrono::abs(now.round_trip - last.round_trip) >
+      std::max(kShort, last.round_trip / 4);
+  const bool is_faster =
+      now.bytes_per_second > kSameSpeed * last.bytes_per_second;
+  if (coordinator_ && !is_over_ && (is_other_trip || is_faster)) {
+    member.reported = now;
+    caf::anon_send(coordinator_, LinkMeasured{member.process, now.round_trip,
+                                              now.bytes_per_second});
+  }
+}
+
+/// Measures the link of a member of another host that has joined, in both
+/// directions, and presents the member to the coordinator then: so nothing is
+/// sent over a slow link before it is known. Measures again later, because
+/// another link may have been busy, or may have become better.
+void CompanyListener::measure(Member& member) {
+  if (member.is_of_this_host) {
+    // Its values stay within this host.
+    present(member, *member.join);
+    return;
+  }
+  member.measure_at = TimePoint::max();
+  channel_->measure(
+      member.process,
+      [this, peer = member.peer](const std::optional<LinkPace>& from_it) {
+        if (!from_it) {  // nor would it answer another question
+          measured(peer, {}, {});
+          return;
+        }
+        const std::lock_guard lock(mutex_);
+        const std::shared_ptr<Member> its = members_.find(peer);
+        if (!its || system_ == nullptr) {
+          return;
+        }
+        net::FetchOptions fetch;
+        fetch.deadline = 3 * LinkChannel::kProbePatience;
+        channel_->ask(its->process, key_of_pace(kHomeProcess), fetch,
+                      [this, peer, from_it](const net::Fetched& fetched) {
+                        measured(peer, from_it, pace_of(fetched.value));
+                      });
+      });
+}
+
+/// A link may have been busy while it was measured: so the best measurement
+/// counts.
+void CompanyListener::measured(net::PeerId peer,
+                               const std::optional<LinkPace>& from_it,
+                               const std::optional<LinkPace>& to_it) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Member> member = members_.find(peer);
+  if (!member || system_ == nullptr) {
+    return;
+  }
+  constexpr Duration kAgain = std::chrono::seconds(30);
+  member->measure_at = SteadyClock().now() + kAgain;
+  if (from_it && to_it) {
+    member->bytes_per_second =
+        std::max(member->bytes_per_second,
+                 std::min(from_it->bytes_per_second, to_it->bytes_per_second));
+    if (member->round_trip == Duration{} ||
+        from_it->round_trip < member->round_trip) {
+      member->round_trip = from_it->round_trip;
+    }
+  }
+  const bool is_new = !member->is_presented;
+  if (is_new) {
+    present(*member, *member->join);
+  }
+  report_link(*member);
+  if (is_new) {
+    measure_neighbours(*member);
+  }
+}
+
+/// Two workers' hosts may have a fast link to each other and slow links to this
+/// one. A link that is not measured counts like the slower of the two to this
+/// process. So the listener measures links between processes whose own link is
+/// slow: of a new process, those to the last few that joined.
+void CompanyListener::measure_neighbours(const Member& member) {
+  constexpr double kSlow = 64e6;
+  constexpr int kMost = 8;
+  const auto is_slow = [](const Member& one) {
+    return one.bytes_per_second > 0 && one.bytes_per_second < kSlow;
+  };
+  int num_asked = 0;
+  for (int other = member.process - 1;
+       is_slow(member) && other > kHomeProcess && num_asked < kMost; --other) {
+    const std::shared_ptr<Member> its = members_.find_process(other);
+    if (!its || !its->is_presented || !is_slow(*its)) {
+      continue;
+    }
+    ++num_asked;
+    net::FetchOptions fetch;
+    fetch.deadline = 4 * LinkChannel::kProbePatience;
+    channel_->ask(
+        member.process, key_of_pace(other), fetch,
+        [this, process = member.process, other](const net::Fetched& fetched) {
+          const std::lock_guard lock(mutex_);
+          const auto pace = pace_of(fetched.value);
+          if (pace && coordinator_ && !is_over_) {
+            caf::anon_send(coordinator_,
+                           LinkMeasured{process, pace->round_trip,
+                                        pace->bytes_per_second, other});
+          }
+        });
   }
 }
 
@@ -457,7 +580,9 @@ void CompanyListener::hear(Member& member, News news) {
   } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
     expect(drain->process == member.process);
     member.drains = true;
-    pass_on(*drain);
+    if (member.is_presented) {
+      pass_on(*drain);
+    }
   } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
     expect(report->process == member.process);
     RemoteProcess& known = members_.known(member);
@@ -512,12 +637,13 @@ void CompanyListener::join(Member& member, Join join) {
   }
   member.join = std::move(join);
   if (system_ != nullptr) {
-    present(member, *member.join);
+    measure(member);
   }
 }
 
 /// Shows the process to the coordinator.
 void CompanyListener::present(Member& member, const Join& join) {
+  member.is_presented = true;
   const net::PeerId peer = member.peer;
   member.actor = spawn_process_proxy(
       *system_, {.outbox = member.outbox,
@@ -551,6 +677,9 @@ void CompanyListener::present(Member& member, const Join& join) {
                        }
                      }});
   caf::anon_send(coordinator_, join.joined, member.actor);
+  if (member.drains) {
+    caf::anon_send(coordinator_, DrainProcess{member.process});
+  }
 }
 
 }  // namespace troupe::actors

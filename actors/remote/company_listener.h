@@ -101,7 +101,12 @@ class CompanyListener final : private net::LinkHandler {
   void hear(Member& member, wire::News news);
   void join(Member& member, Join join);
   void present(Member& member, const Join& join);
-  void report_round_trip(Member& member, Duration taken);
+  void note_round_trip(Member& member, Duration taken);
+  void report_link(Member& member);
+  void measure(Member& member);
+  void measured(net::PeerId peer, const std::optional<LinkPace>& from_it,
+                const std::optional<LinkPace>& to_it);
+  void measure_neighbours(const Member& member);
   /// The departure for the log; nothing: it is expected. `has_ended`: as
   /// ProcessDown.
   std::optional<Departure> remove_member(net::PeerId peer,

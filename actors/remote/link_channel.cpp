@@ -1,5 +1,7 @@
 #include "actors/remote/link_channel.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -27,6 +29,8 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
   /// come ends sooner: with LinkChannelOptions::silence, with its holder's
   /// lease, or when its run is over.
   static constexpr auto kDeadline = std::chrono::hours(24);
+  /// What no measurement falls below.
+  static constexpr Duration kLeastWay = std::chrono::microseconds(1);
 
   struct Question {
     int holder = 0;
@@ -116,6 +120,53 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     taker({net::FetchStatus::lost,
            {},
            "no link to process " + std::to_string(process)});
+  }
+
+  /// Of a link: fetches the values of kProbes in turn.
+  struct Measurement {
+    int process = 0;
+    std::function<void(const std::optional<LinkPace>&)> then;
+    std::size_t step = 0;
+    LinkPace pace = {};
+  };
+  static constexpr std::array<std::size_t, 3> kProbes = {1, 64U << 10U,
+                                                         kMostProbeBytes};
+
+  void probe(const std::shared_ptr<Measurement>& of) {
+    net::FetchOptions fetch;
+    fetch.most_bytes = kMostProbeBytes;
+    fetch.deadline = kProbePatience;
+    const TimePoint begun = clock.now();
+    ask_itself(
+        of->process, key_of_probe(kProbes[of->step]), fetch,
+        [self = shared_from_this(), of, begun](const net::Fetched& fetched) {
+          self->probed(of, self->clock.now() - begun, fetched.status);
+        });
+  }
+
+  void probed(const std::shared_ptr<Measurement>& of, Duration taken,
+              net::FetchStatus status) {
+    // A connection finds its speed within some round trips.
+    constexpr int kTripsToSpeed = 4;
+    constexpr Duration kLongWay = std::chrono::milliseconds(2);
+    const bool is_there = status == net::FetchStatus::found;
+    const Duration trip = of->pace.round_trip;
+    if (of->step == 0) {
+      of->pace.round_trip = taken;
+    } else if (is_there || status == net::FetchStatus::late) {
+      const Duration way = std::max<Duration>(taken - trip, kLeastWay);
+      of->pace.bytes_per_second = static_cast<double>(kProbes[of->step]) /
+                                  std::chrono::duration<double>(way).count();
+    }
+    const bool has_shown_speed =
+        of->step > 0 && (trip < kLongWay || taken > kTripsToSpeed * trip);
+    if (is_there && !has_shown_speed && of->step + 1 < kProbes.size()) {
+      ++of->step;
+      probe(of);
+      return;
+    }
+    of->then(of->pace.bytes_per_second > 0 ? std::optional(of->pace)
+                                           : std::nullopt);
   }
 
   [[nodiscard]] int own_process() {
@@ -374,12 +425,37 @@ void LinkChannel::ask(int process, const std::string& key,
   state_->ask_itself(process, key, options, taker);
 }
 
+void LinkChannel::measure(
+    int process, std::function<void(const std::optional<LinkPace>&)> then) {
+  state_->probe(std::make_shared<State::Measurement>(
+      State::Measurement{process, std::move(then)}));
+}
+
 std::vector<int> LinkChannel::model_givers() const {
   const std::lock_guard lock(state_->mutex);
   return state_->routes.model_givers();
 }
 
 bool LinkChannel::answer(net::WantId want, std::string_view key) {
+  if (const auto bytes = probe_asked(key)) {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->hub != nullptr) {
+      state_->hub->give(want, {net::share(std::string(*bytes, '\0'))});
+    }
+    return true;
+  }
+  if (const auto process = pace_asked(key); process && state_->options.relay) {
+    measure(*process,
+            [state = state_, want](const std::optional<LinkPace>& pace) {
+              const std::lock_guard lock(state->mutex);
+              if (state->hub != nullptr && pace) {
+                state->hub->give(want, to_link(*pace));
+              } else if (state->hub != nullptr) {
+                state->hub->give_nothing(want);
+              }
+            });
+    return true;
+  }
   const bool is_again = key.starts_with(kAgain);
   const auto question = question_of(key.substr(is_again ? kAgain.size() : 0));
   if (!question) {

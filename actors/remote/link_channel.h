@@ -78,6 +78,15 @@ class LinkChannel final : public ValueChannel {
   /// is not relayed: without a link, and if none can be made, it fails.
   void ask(int process, const std::string& key,
            const net::FetchOptions& options, const net::FetchTaker& taker);
+  /// Measures the link from a process: fetches a value of one byte, one of
+  /// 64 KiB, and, where the round trip is so long that 64 KiB do not show the
+  /// speed, one of 1 MiB. Takes some round trips on a fast link, and at most
+  /// kProbePatience for each value: a later value counts as if it came then.
+  /// Nothing: the process did not answer. `then` is called once, on the thread
+  /// of `ask`'s.
+  void measure(int process,
+               std::function<void(const std::optional<LinkPace>&)> then);
+  static constexpr Duration kProbePatience = std::chrono::seconds(1);
   /// Other workers' processes that give files of the model.
   [[nodiscard]] std::vector<int> model_givers() const;
   /// A peer asks (LinkHandler::on_wanted). False for a key that is no question,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "actors/link_table.h"
 #include "kernels/core/value_channel.h"
 #include "models/condition.h"
 #include "net/link.h"
@@ -45,6 +46,23 @@ inline constexpr std::string_view kAgain = "again/";
 [[nodiscard]] models::Condition condition_of(const Parcel& parcel);
 /// The most bytes of a condition: a prompt of 512 tokens has up to 8 MB.
 inline constexpr std::size_t kMostConditionBytes = std::size_t{64} << 20U;
+
+/// The key of a value without meaning of so many bytes, which any process gives
+/// at once: it measures the link.
+[[nodiscard]] std::string key_of_probe(std::size_t bytes);
+/// The bytes that such a key asks for; nothing for other keys, and for more
+/// than kMostProbeBytes.
+[[nodiscard]] std::optional<std::size_t> probe_asked(std::string_view key);
+inline constexpr std::size_t kMostProbeBytes = std::size_t{1} << 20U;
+
+/// The key of how fast values of `process` come to the process that is asked,
+/// which measures it then (LinkChannel::measure).
+[[nodiscard]] std::string key_of_pace(int process);
+/// The process that such a key names; nothing for other keys.
+[[nodiscard]] std::optional<int> pace_asked(std::string_view key);
+/// A pace as a value, and back: nothing for what is none.
+[[nodiscard]] net::Value to_link(const LinkPace& pace);
+[[nodiscard]] std::optional<LinkPace> pace_of(const net::Value& value);
 
 /// The key of a job's given latents, at its coordinator's process: a parcel of
 /// one tensor.

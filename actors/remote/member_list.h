@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/link_table.h"
 #include "actors/messages.h"
 #include "actors/remote/outbox.h"
 #include "actors/remote/peer_clock.h"
@@ -38,8 +39,11 @@ struct Member {
   std::shared_ptr<Outbox> outbox;
   Assembler assembler;  ///< of the hub's thread
   PeerClock clock;
-  Duration round_trip{};           ///< smoothed
-  Duration reported_round_trip{};  ///< to the coordinator
+  Duration round_trip{};        ///< smoothed
+  double bytes_per_second = 0;  ///< the most that was measured; 0: not known
+  LinkPace reported;            ///< to the coordinator
+  TimePoint measure_at = TimePoint::max();  ///< when to measure again
+  bool is_presented = false;  ///< to the coordinator, once it was measured
   std::optional<Join> join;
   // Of its links to other workers' processes:
   PeerAddress address;  ///< no endpoints: it cannot be dialled

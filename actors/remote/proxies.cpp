@@ -113,8 +113,8 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
         [this](const DrainProcess& drain) { carry(drain); },
         [](const CancelSample&) {},  // no node asks for it
         [this](const ProcessDown& down) { spec_.on_fault(down.cause); },
-        [](const RoundTripMeasured&) {},  // the listener measures
-        [](const HolderAsked&) {},        // and asks
+        [](const LinkMeasured&) {},  // the listener measures
+        [](const HolderAsked&) {},   // and asks
         [](halt_atom) {},
         [](pulse_atom) {},
         [](drain_atom) {},  // there is no inbox

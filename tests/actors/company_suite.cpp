@@ -109,7 +109,7 @@ class CoordinatorProxy final
         [this](const JobFault& fault) { send(target_, fault); },
         [this](const DrainProcess& drain) { send(target_, drain); },
         [this](const CancelSample& cancel) { carry(cancel); },
-        [this](const RoundTripMeasured& news) { send(target_, news); },
+        [this](const LinkMeasured& news) { send(target_, news); },
         [this](const HolderAsked& news) { send(target_, news); },
         [this](const ProcessDown& down) { send(target_, down); },
         [this](halt_atom) { send(target_, halt_atom{}); },

@@ -38,21 +38,21 @@ class AFarProcess : public ::testing::Test {
 };
 
 TEST_F(AFarProcess, IsGivenWorkForFourRoundTrips) {
-  company.on(RoundTripMeasured{1, milliseconds(12)});
+  company.on(LinkMeasured{1, milliseconds(12)});
   EXPECT_EQ(calls_ahead(), 5);
 }
 
 TEST_F(AFarProcess, IsGivenNoMoreThanANearOneOnceItIsNear) {
-  company.on(RoundTripMeasured{1, milliseconds(12)});
-  company.on(RoundTripMeasured{1, std::chrono::microseconds(200)});
+  company.on(LinkMeasured{1, milliseconds(12)});
+  company.on(LinkMeasured{1, std::chrono::microseconds(200)});
   EXPECT_EQ(calls_ahead(), 3);
 }
 
 TEST_F(AFarProcess, MayBeMeasuredAfterItWasLost) {
-  company.on(RoundTripMeasured{1, milliseconds(12)});
+  company.on(LinkMeasured{1, milliseconds(12)});
   company.on(ProcessDown{1, {Errc::unreachable, "process", "lost", {}}});
   // This message was under way when the process was lost.
-  company.on(RoundTripMeasured{1, milliseconds(12)});
+  company.on(LinkMeasured{1, milliseconds(12)});
   company.join(2, alike(2, 1));
   company.raise_all();
   company.run_to_end();

@@ -126,7 +126,7 @@ struct Poisoned {
 
   /// The worker of the next process, which has just come.
   int join(std::uint64_t machine = 0) {
-    company.join(++last_process, alike(1, 1), machine);
+    company.join(++last_process, alike(1, 1), {.machine = machine});
     const int worker = static_cast<int>(company.mailboxes.size()) - 1;
     company.raise(worker);
     return worker;

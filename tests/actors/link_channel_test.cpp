@@ -44,7 +44,10 @@ class ManualHub final : public net::Hub {
     return takers_.size();
   }
   void cancel(net::FetchId) override {}
-  void give(net::WantId want, net::Value) override { given[want] = true; }
+  void give(net::WantId want, net::Value value) override {
+    given[want] = true;
+    values[want] = std::move(value);
+  }
   void give_nothing(net::WantId want) override { given[want] = false; }
   void allow(const net::AllowedKey&) override {}
 
@@ -55,10 +58,12 @@ class ManualHub final : public net::Hub {
     return asked.empty() ? std::pair<net::PeerId, std::string>{} : asked.back();
   }
   void lack() { answer({net::FetchStatus::gone, {}, "not here"}); }
+  void delay() { answer({net::FetchStatus::late, {}, "late"}); }
 
   std::vector<std::pair<net::PeerId, std::string>> asked;
   std::vector<net::PeerId> left;
   std::map<net::WantId, bool> given;  ///< a value, or none
+  std::map<net::WantId, net::Value> values;
 
  private:
   void answer(net::Fetched fetched) {
@@ -256,6 +261,79 @@ TEST_F(QuestionsForAProcess, EndWithTheChannel) {
   channel.close();
   ask(kHomeProcess);
   EXPECT_EQ(came, std::vector(2, net::FetchStatus::lost));
+}
+
+/// A measurement of the link to a process, by hand.
+class Measurement : public DamageAtAReader {
+ protected:
+  void measure(int process) {
+    channel.measure(process, [this](const std::optional<LinkPace>& pace) {
+      ++num_ended;
+      measured = pace;
+    });
+  }
+
+  /// Where a test is held up, the way is a long one, and takes a third value.
+  void find_all() {
+    while (num_ended == 0) {
+      hub.find();
+    }
+  }
+
+  int num_ended = 0;
+  std::optional<LinkPace> measured;
+};
+
+TEST_F(Measurement, IsOfAShortValueAndALongOne) {
+  measure(1);
+  EXPECT_EQ(hub.newest(), Asked(11, "probe/1"));
+  hub.find();
+  EXPECT_EQ(hub.newest(), Asked(11, "probe/65536"));
+  EXPECT_EQ(num_ended, 0);
+  find_all();
+  ASSERT_TRUE(measured);
+  EXPECT_GT(measured->bytes_per_second, 0);
+}
+
+TEST_F(Measurement, TellsASlowLinkFromOneThatDoesNotAnswer) {
+  measure(1);
+  hub.find();
+  hub.delay();  // so much did not come in its time
+  EXPECT_EQ(num_ended, 1);
+  ASSERT_TRUE(measured);
+  for (const bool is_late : {false, true}) {
+    measure(1);
+    is_late ? hub.delay() : hub.lack();
+    EXPECT_FALSE(measured);
+  }
+  measure(7);  // nobody knows it, and the question is not relayed
+  EXPECT_FALSE(measured);
+  EXPECT_EQ(num_ended, 4);
+}
+
+TEST_F(Measurement, IsAnsweredByEachProcess) {
+  EXPECT_TRUE(channel.answer(1, "probe/5"));
+  ASSERT_EQ(hub.values[1].size(), 1U);
+  EXPECT_EQ(hub.values[1][0].size, 5U);
+  for (const char* const key : {"probe/1048577", "probe/", "probe/-1",
+                                "probe/1/2", "probe/x", "pace/-1", "pace/"}) {
+    EXPECT_FALSE(channel.answer(2, key)) << key;
+  }
+}
+
+TEST_F(Measurement, IsMadeForTheCoordinator) {
+  EXPECT_TRUE(channel.answer(1, "pace/0"));
+  EXPECT_EQ(hub.newest(), Asked(10, "probe/1"));
+  while (!hub.given.contains(1)) {
+    hub.find();
+  }
+  ASSERT_TRUE(hub.given[1]);
+  const std::optional<LinkPace> pace = pace_of(hub.values[1]);
+  ASSERT_TRUE(pace);
+  EXPECT_GT(pace->bytes_per_second, 0);
+  EXPECT_TRUE(channel.answer(2, "pace/1"));
+  hub.lack();
+  EXPECT_FALSE(hub.given[2]);
 }
 
 }  // namespace

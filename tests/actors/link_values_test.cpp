@@ -65,5 +65,23 @@ TEST(ConditionOfALink, IsRefusedWhereItIsNone) {
   EXPECT_TRUE(with_lengths(Tensor::zeros({2}, DType::f32)));
 }
 
+TEST(PaceOfALink, ComesAsItWasSentOrNotAtAll) {
+  const LinkPace pace{std::chrono::milliseconds(40), 250000};
+  EXPECT_EQ(pace_of(to_link(pace)), pace);
+  const auto of_text = [](const char* text) {
+    return pace_of({net::share(std::string(text))});
+  };
+  EXPECT_TRUE(of_text("40/5"));
+  for (const char* const text :
+       {"", "/", "40", "40/", "/5", "40/0", "-1/5", "40/-5", "4 0/5", "x/5",
+        "40/5/6", "90000000000/5", "40/1e9", "99999999999999999999/5"}) {
+    EXPECT_FALSE(of_text(text)) << text;
+  }
+  EXPECT_FALSE(pace_of({}));
+  const auto most = of_text("40/18446744073709551615");
+  ASSERT_TRUE(most);
+  EXPECT_LE(most->bytes_per_second, 1e12);
+}
+
 }  // namespace
 }  // namespace troupe::actors

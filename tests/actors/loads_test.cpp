@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "actors/live_workers.h"
@@ -40,13 +42,16 @@ TEST(FirstLeast, IsTheFirstOfTheLeast) {
 }
 
 struct PlainWorker {
+  int process = 0;
   bool is_alive = false;
   LiveWorkers::Load load;
 };
 
+/// Of workers of unknown speed only the first counts that has the fewest tasks,
+/// and of these the best link.
 int plain_least_loaded(const std::vector<PlainWorker>& workers,
                        const std::vector<int>& classes, int execution_class,
-                       double now) {
+                       double now, int process) {
   double time = 0;
   double rows = 0;
   for (std::size_t w = 0; w < workers.size(); ++w) {
@@ -56,11 +61,28 @@ int plain_least_loaded(const std::vector<PlainWorker>& workers,
     }
   }
   const double usual = time > 0 ? time / rows : 1.0;
+  std::optional<std::size_t> unproven;
+  double link = 0;  // of `process`
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const LiveWorkers::Load& load = workers[w].load;
+    link = workers[w].process == process ? load.link_seconds : link;
+    const auto key = [&](std::size_t one) {
+      return std::pair(workers[one].load.tasks, workers[one].load.link_seconds);
+    };
+    if (workers[w].is_alive && classes[w] == execution_class &&
+        !load.is_left_out && load.row_seconds == 0 &&
+        (!unproven || key(w) < key(*unproven))) {
+      unproven = w;
+    }
+  }
   int best = -1;
   double least = 0;
   for (std::size_t w = 0; w < workers.size(); ++w) {
     const LiveWorkers::Load& load = workers[w].load;
-    if (!workers[w].is_alive || classes[w] != execution_class) {
+    const bool is_near = workers[w].process == process && link > 0;
+    if (!workers[w].is_alive || classes[w] != execution_class ||
+        load.is_left_out ||
+        (load.row_seconds == 0 && w != unproven && !is_near)) {
       continue;
     }
     const double row =
@@ -69,7 +91,8 @@ int plain_least_loaded(const std::vector<PlainWorker>& workers,
         load.row_seconds > 0
             ? std::clamp(now - load.since, 0.0, row * load.at_once)
             : 0.0;
-    const double end = row * (load.tasks + 1) - spent;
+    const double end =
+        row * (load.tasks + 1) - spent + (is_near ? -link : load.link_seconds);
     if (best < 0 || end < least) {
       best = static_cast<int>(w);
       least = end;
@@ -98,14 +121,20 @@ TEST(LiveWorkers, AreChosenAsByAPlainSearch) {
     std::vector<int> classes;
     LiveWorkers live;
     std::vector<PlainWorker> plain;
+    const auto link_of = [](const PlainWorker& worker) {
+      return 0.25 * std::array{0, 0, 1, 3}.at(
+                        static_cast<std::size_t>(worker.process));
+    };
     double now = 100;
     for (int i = 0; i < 5000; ++i) {
       now += 0.25 * below(random, 3);
       if (plain.empty() ||
           (plain.size() < all_classes.size() && below(random, 20) == 0)) {
         classes.push_back(all_classes[plain.size()]);
-        live.add(classes.back());
-        plain.emplace_back();
+        plain.push_back({.process = below(random, 4)});
+        live.add(classes.back(), plain.back().process);
+        plain.back().load.link_seconds = link_of(plain.back());
+        live.set_load(static_cast<int>(plain.size()) - 1, plain.back().load);
       }
       const int w = below(random, static_cast<int>(plain.size()));
       PlainWorker& worker = plain[static_cast<std::size_t>(w)];
@@ -118,7 +147,9 @@ TEST(LiveWorkers, AreChosenAsByAPlainSearch) {
         const int rows = 1 + below(random, 4);
         const bool is_known =
             worker.load.row_seconds > 0 || below(random, 40) == 0;
-        worker.load = {.row_seconds = is_known
+        worker.load = {.link_seconds = link_of(worker),
+                       .is_left_out = below(random, 8) == 0,
+                       .row_seconds = is_known
                                           ? rows * 0.25 * (1 + below(random, 3))
                                           : 0.0,
                        .num_rows = is_known ? rows : 0.0,
@@ -130,8 +161,9 @@ TEST(LiveWorkers, AreChosenAsByAPlainSearch) {
       for (int c = 0; c < kNumClasses; ++c) {
         const bool exists = std::ranges::find(classes, c) != classes.end();
         if (exists) {
-          ASSERT_EQ(live.least_loaded(c, now),
-                    plain_least_loaded(plain, classes, c, now))
+          const int process = below(random, 4);
+          ASSERT_EQ(live.least_loaded(c, now, process),
+                    plain_least_loaded(plain, classes, c, now, process))
               << num_workers << " workers, change " << i;
           ASSERT_EQ(live.next(c, w), plain_next(plain, classes, c, w))
               << num_workers << " workers, change " << i;

@@ -89,8 +89,8 @@ class Company {
 
   /// As its process: the workers come up when they are raised.
   void join(int process, std::vector<WorkerTraits> workers,
-            std::uint64_t machine = 0) {
-    on(ProcessJoined{process, workers, 0, {.machine = machine}});
+            const ProcessMeans& means = {}) {
+    on(ProcessJoined{process, workers, 0, means});
     if (admitted.empty() || admitted.back().process != process) {
       return;
     }
@@ -228,6 +228,7 @@ class Company {
   std::vector<AdmitProcess> admitted;
   std::vector<RefuseProcess> refused;
   std::vector<int> fenced;
+  std::vector<LinkWeighed> link_lines;  ///< of the log
   std::set<int> retired;
   JobProgress progress;
   std::vector<Grant> grants;  ///< as they were sent
@@ -327,6 +328,7 @@ class Company {
   }
   void perform(JobProgress& report) { progress = report; }
   void perform(FenceWorker& fence) { fenced.push_back(fence.worker); }
+  void perform(LinkWeighed& weighed) { link_lines.push_back(weighed); }
   void perform(RetireWorker& retire) {
     retired.insert(retire.worker);
     forget(retire.worker);

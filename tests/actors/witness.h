@@ -51,7 +51,7 @@ class Witness final : public CoordinatorActor::base {
         [this](const ValuesFetched& fetched) { send(coordinator_, fetched); },
         [this](const JobFault& fault) { send(coordinator_, fault); },
         [this](const DrainProcess& drain) { send(coordinator_, drain); },
-        [this](const RoundTripMeasured& news) { send(coordinator_, news); },
+        [this](const LinkMeasured& news) { send(coordinator_, news); },
         [this](const HolderAsked& news) { send(coordinator_, news); },
         [this](const CancelSample& cancel) { send(coordinator_, cancel); },
         [this](const ProcessDown& down) { send(coordinator_, down); },

@@ -161,6 +161,7 @@ class World final : private LinkListener {
   void perform(EndSample& end);
   void perform(JobProgress& progress);
   void perform(FenceWorker& fence);
+  void perform(LinkWeighed& /*weighed*/) {}
   void perform(RetireWorker& retire);
   void perform(EndJob& end);
   // Of the supervisor.
