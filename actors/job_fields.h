@@ -5,17 +5,13 @@
 
 #include "actors/job_record.h"
 #include "config/enum_names.h"
+#include "kernels/core/fields.h"
 #include "samplers/option_fields.h"
 #include "samplers/parallel/marked_graph.h"
 
 /// The fields of a job's record, listed once: for its hash, its messages
-/// (actors/wire) and --print-job. A visitor gets a key and a field; keys are
-/// the names in wire.proto. A field that is added here needs a line there.
+/// (actors/wire) and --print-job.
 namespace troupe::actors {
-
-/// `Record`, or a constant one.
-template <typename T, typename Record>
-concept AnyConst = std::same_as<std::remove_const_t<T>, Record>;
 
 template <typename Visitor, AnyConst<ModelRecord> T>
 void visit_fields(Visitor& visit, T& r) {
@@ -23,8 +19,8 @@ void visit_fields(Visitor& visit, T& r) {
   visit("denoiser_config", r.denoiser_config);
   visit("decoder_config", r.decoder_config);
   visit("random_weights", r.random_weights);
-  visit("weights_xxh3", r.weights_xxh3);
-  visit("tensors_xxh3", r.tensors_xxh3);
+  visit(hash_key("weights_xxh3"), r.weights_xxh3);
+  visit(hash_key("tensors_xxh3"), r.tensors_xxh3);
 }
 
 template <typename Visitor, AnyConst<ClassRecord> T>
@@ -112,12 +108,12 @@ void visit_fields(Visitor& visit, T& r) {
   visit("latent_shape", r.latent_shape);
   visit("begin", r.begin);
   visit("end", r.end);
-  visit("conditions", r.conditions);
-  visit("unconditional", r.unconditional);
+  visit(hash_key("conditions"), r.conditions);
+  visit(hash_key("unconditional"), r.unconditional);
   visit("noise", r.noise);
   visit("seed", r.seed);
   visit("draws_latents", r.draws_latents);
-  visit("init_latents", r.init_latents);
+  visit(hash_key("init_latents"), r.init_latents);
   visit("execution_classes", r.execution_classes);
   visit("picture_size", r.picture_size);
   visit("vae_tile", r.vae_tile);

@@ -20,7 +20,7 @@ constexpr std::size_t kLongestPrompt = std::size_t{64} << 10U;
 /// As samplers::visit_schedule.
 template <typename Visitor, typename AnyRecipe>
 void visit_recipe(Visitor& visit, AnyRecipe& r) {
-  using Key = samplers::FieldKey;
+  using Key = FieldKey;
   visit(Key{"version", "version of Troupe that made the image"}, r.version);
   visit(Key{"model", "folder name or bundled name"}, r.model);
   visit(Key{"random_weights", "bundled name; empty for a checkpoint"},

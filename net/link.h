@@ -27,8 +27,9 @@
 
 namespace troupe::net {
 
-/// The version of the protocol. Peers of different versions refuse each other.
-inline constexpr std::uint16_t kLinkVersion = 1;
+/// The version of the protocol and of the records in it. Peers of different
+/// versions refuse each other.
+inline constexpr std::uint16_t kLinkVersion = 2;
 
 /// The most bytes of the record in a greeting.
 inline constexpr std::size_t kMostGreetingBytes = std::size_t{64} << 10U;

@@ -1,23 +1,12 @@
 #pragma once
 
+#include "kernels/core/fields.h"
+
 /// The fields of a schedule's and of a method's options, listed once: for
 /// recipes, job records, files of schedulers, `troupe help json`, and for
 /// putting what a user chose over the options.
-/// To add a field: a member in options.h, a line here, and a line in
-/// actors/wire/wire.proto.
+/// To add a field: a member in options.h, and a line here.
 namespace troupe::samplers {
-
-/// What a visitor learns of a field beside its value. A visitor that takes
-/// `const char*` gets the name.
-struct FieldKey {
-  const char* name;     ///< in files and messages
-  const char* meaning;  ///< for `troupe help json`; no full stop
-  /// Type in JSON, where it does not follow from the member's.
-  const char* json_type = nullptr;
-
-  // NOLINTNEXTLINE(google-explicit-constructor): for visitors of names.
-  constexpr operator const char*() const { return name; }
-};
 
 /// Calls visit(key, field) for each field, in an order that never changes: job
 /// records are hashed in it. `Options` is ScheduleOptions, constant or not.

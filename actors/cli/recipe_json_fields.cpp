@@ -33,7 +33,7 @@ constexpr std::string_view kJsonType<std::optional<T>> = kJsonType<T>;
 class Rows {
  public:
   template <typename T>
-  void operator()(const samplers::FieldKey& key, const T& /*value*/) {
+  void operator()(const FieldKey& key, const T& /*value*/) {
     add(key.name, key.json_type != nullptr ? key.json_type : kJsonType<T>,
         key.meaning);
   }

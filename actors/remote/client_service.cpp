@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/wire/client_codec.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 

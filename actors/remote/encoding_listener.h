@@ -16,7 +16,7 @@
 #include "actors/remote/member_list.h"
 #include "actors/remote/outbox.h"
 #include "actors/session.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/clock.h"
 #include "net/link.h"
 

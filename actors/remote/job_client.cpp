@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "actors/remote/listen_at.h"
-#include "actors/wire/client_codec.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {

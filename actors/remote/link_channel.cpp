@@ -14,8 +14,7 @@
 
 #include "actors/remote/link_values.h"
 #include "actors/remote/peer_routes.h"
-#include "actors/wire/news_codec.h"
-#include "actors/wire/parcel_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/wire/parcel_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/remote/member_log.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"

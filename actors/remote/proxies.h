@@ -6,7 +6,7 @@
 #include "actors/messages.h"
 #include "actors/remote/outbox.h"
 #include "actors/session.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 
 // Actors that stand for actors of another process: messages to a proxy go over
 // a link. The end of a proxy goes over the link too, where the other process

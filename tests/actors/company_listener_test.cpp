@@ -16,7 +16,7 @@
 
 #include "actors/remote/company_member.h"
 #include "actors/remote/outbox.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "tests/actors/on_a_switchboard.h"
 
 namespace troupe::actors {

@@ -19,7 +19,7 @@
 #include "actors/remote/outbox.h"
 #include "actors/remote/proxies.h"
 #include "actors/system_config.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "tests/actors/linked_company.h"
 #include "tests/actors/observed_job.h"
 

@@ -10,7 +10,7 @@
 #include "actors/emulation/emulate.h"
 #include "actors/remote/link_values.h"
 #include "actors/shells.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "tests/actors/linked_company.h"
 
 namespace troupe::actors {

@@ -10,7 +10,7 @@
 
 #include "actors/job_parts.h"
 #include "actors/runtime.h"
-#include "actors/wire/job_codec.h"
+#include "actors/wire/codec.h"
 #include "models/weight_source.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/random_records.h"

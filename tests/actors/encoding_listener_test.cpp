@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "actors/remote/company_member.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 #include "tests/actors/on_a_switchboard.h"
 #include "tests/actors/some_encoding.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/tensor.h"
 #include "net/inproc_channel.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "actors/remote/outbox.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 #include "tests/actors/linked_company.h"
 

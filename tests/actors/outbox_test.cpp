@@ -12,7 +12,7 @@
 
 #include "actors/remote/proxies.h"
 #include "actors/system_config.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "tests/actors/linked_company.h"
 
 namespace troupe::actors {

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "kernels/core/error.h"
 #include "tests/actors/linked_company.h"
 #include "tests/actors/observed_job.h"

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "actors/remote/link_values.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "tests/actors/linked_company.h"
 #include "tests/actors/observed_job.h"
 

@@ -4,7 +4,9 @@
 #include <random>
 #include <string>
 
-#include "actors/job_fields.h"
+#include "actors/message_fields.h"
+#include "actors/wire/record_codec.h"
+#include "kernels/core/exit_codes.h"
 
 // Records for tests: random records for the codec, and small records that can
 // run.
@@ -12,13 +14,16 @@
 namespace troupe::actors {
 
 /// Puts a random value into every field, whatever it means: infinities, NaNs
-/// and numbers of both ends among them.
+/// and numbers of both ends among them, as far as the list allows them.
 class RandomFields {
  public:
-  explicit RandomFields(std::uint64_t seed) : draw_(seed) {}
+  /// `is_message`: no number of type int is below 0.
+  explicit RandomFields(std::uint64_t seed, bool is_message = false)
+      : draw_(seed), is_message_(is_message) {}
 
   template <typename T>
-  void operator()(const char* /*key*/, T& value) {
+  void operator()(const FieldKey& key, T& value) {
+    most_ = key.most;
     fill(value);
   }
 
@@ -31,6 +36,13 @@ class RandomFields {
     constexpr T kEnds[] = {0, 1, std::numeric_limits<T>::max(),
                            std::numeric_limits<T>::min()};
     value = below(3) == 0 ? kEnds[below(4)] : static_cast<T>(draw_());
+    if (std::same_as<T, int> && is_message_ && value < 0) {
+      value = -(value + 1);
+    }
+    if (most_ != ~std::uint64_t{0} &&
+        static_cast<std::uint64_t>(value) > most_) {
+      value = static_cast<T>(most_);
+    }
   }
   void fill(double& value) {
     constexpr double kEnds[] = {-0.0, std::numeric_limits<double>::infinity(),
@@ -48,6 +60,48 @@ class RandomFields {
       c = static_cast<char>('a' + below(26));
     }
   }
+  void fill(Errc& code) {
+    code = all_error_codes()[below(all_error_codes().size())];
+  }
+  template <wire::NumberedEnum T>
+  void fill(T& value) {
+    value = static_cast<T>(
+        below(static_cast<std::uint64_t>(wire::last_of(T{})) + 1));
+  }
+  void fill(Duration& value) {
+    std::int64_t count = 0;
+    fill(count);
+    value = Duration(count);
+  }
+  void fill(TimePoint& value) {
+    Duration since{};
+    fill(since);
+    value = TimePoint(since);
+  }
+  void fill(Device& device) {
+    device = {};
+    if (below(2) == 1) {
+      device.kind = DeviceKind::cuda;
+      device.index = static_cast<int>(below(1U << 31U));
+    }
+  }
+  void fill(Tensor& tensor) {
+    tensor = {};
+    if (below(3) != 0) {
+      std::vector<float> floats(below(4) + 1);
+      for (float& one : floats) {
+        fill(one);
+      }
+      const auto count = static_cast<std::int64_t>(floats.size());
+      tensor = Tensor::from<float>(floats, Shape{1, count});
+    }
+  }
+  void fill(samplers::Slots& slots) {
+    slots = {};
+    for (std::uint64_t left = below(7); left > 0; --left) {
+      slots.push_back(static_cast<samplers::Slot>(draw_()));
+    }
+  }
   template <config::NamedEnum T>
   void fill(T& value) {
     value = static_cast<T>(below(config::names_of<T>().size()));
@@ -60,7 +114,10 @@ class RandomFields {
   }
   template <HasFields T>
   void fill(T& record) {
+    const bool was_message = is_message_;
+    is_message_ = is_message_ && !std::same_as<T, JobRecord>;
     visit_fields(*this, record);
+    is_message_ = was_message;
   }
   template <typename T>
   void fill(std::optional<T>& value) {
@@ -77,13 +134,16 @@ class RandomFields {
   }
   template <typename T>
   void fill(std::vector<T>& values) {
-    values.resize(below(4));
+    values.resize(std::min<std::uint64_t>(below(4), most_));
+    most_ = ~std::uint64_t{0};  // of entries
     for (T& value : values) {
       fill(value);
     }
   }
 
   std::mt19937_64 draw_;
+  bool is_message_ = false;
+  std::uint64_t most_ = 0;
 };
 
 /// Changes the field that is the `target`-th to be visited, counted over all
@@ -94,13 +154,13 @@ class OneFieldChanged {
       : target_(target), random_(seed) {}
 
   template <HasFields T>
-  void operator()(const char* /*key*/, std::vector<T>& values) {
+  void operator()(const FieldKey& /*key*/, std::vector<T>& values) {
     for (T& value : values) {
       visit_fields(*this, value);
     }
   }
   template <HasFields T>
-  void operator()(const char* /*key*/, std::shared_ptr<const T>& value) {
+  void operator()(const FieldKey& /*key*/, std::shared_ptr<const T>& value) {
     if (value != nullptr) {
       auto copy = std::make_shared<T>(*value);
       visit_fields(*this, *copy);
@@ -108,12 +168,12 @@ class OneFieldChanged {
     }
   }
   template <typename T>
-  void operator()(const char* key, T& value) {
+  void operator()(const FieldKey& key, T& value) {
     if constexpr (HasFields<T>) {
       visit_fields(*this, value);
     } else {
       if (count++ == target_) {
-        changed = key;
+        changed = key.name;
         random_(key, value);
       }
     }

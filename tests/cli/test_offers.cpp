@@ -17,8 +17,7 @@
 #include "actors/cli/signals.h"
 #include "actors/remote/link_values.h"
 #include "actors/remote/outbox.h"
-#include "actors/wire/job_codec.h"
-#include "actors/wire/news_codec.h"
+#include "actors/wire/codec.h"
 #include "config/config.h"
 #include "net/link.h"
 #include "tests/cli/program.h"
@@ -190,11 +189,10 @@ TEST(OfferedJob, IsRefusedIfItsBytesAreNoJob) {
   expect_refusal(message.substr(0, message.size() / 2), 6, "cut on its way");
   expect_refusal(offer_with(job.substr(0, job.size() / 2)), 6,
                  "cut on its way");
-  expect_refusal(offer_with(""), 6, "format 0");
-  // Field 1, a varint, is the format; the last value counts.
-  expect_refusal(offer_with(job + "\x08\x02"), 6, "format 2");
-  // Field 1000, a varint: a newer Troupe's.
-  expect_refusal(offer_with(job + "\xc0\x3e\x01"), 6, "newer");
+  expect_refusal(offer_with(""), 6, "solver: got ''");
+  // Field 1, again, and field 1000, a varint: a newer Troupe's.
+  expect_refusal(offer_with(job + job.substr(0, 2)), 6, "does not know");
+  expect_refusal(offer_with(job + "\xc0\x3e\x01"), 6, "does not know");
 }
 
 void expect_refusal_of(const std::function<void(Offer&)>& change, int exit_code,

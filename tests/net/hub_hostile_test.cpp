@@ -32,7 +32,7 @@ TEST(HubVersions, ToldToWhoDials) {
   ASSERT_EQ(answer.size(), 1U);
   EXPECT_EQ(read_text(answer[0]).head.kind, FrameKind::refuse);
   EXPECT_EQ(answer[0].substr(kHeadBytes),
-            "this side speaks version 1 of the link protocol, not 7");
+            "this side speaks version 2 of the link protocol, not 7");
   EXPECT_EQ(a.witness.num_peers(), 0U);
 }
 
@@ -49,7 +49,7 @@ TEST(HubVersions, HeardFromWhoListens) {
   EXPECT_EQ(loss.cause, LossCause::version);
   EXPECT_EQ(loss.what, raw.endpoint() +
                            " speaks version 2 of the link protocol, this side "
-                           "version 1; it says: I am newer");
+                           "version 2; it says: I am newer");
 }
 
 /// Sends a proper greeting and returns the session of the answer.

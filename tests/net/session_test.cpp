@@ -106,7 +106,7 @@ TEST(Session, NamesBothVersions) {
   EXPECT_EQ(pair.ends[0].ended->loss->cause, LossCause::version);
   EXPECT_EQ(pair.ends[0].ended->loss->what,
             "the listener speaks version 7 of the link protocol, this side "
-            "version 1; it says: go away");
+            "version 2; it says: go away");
 }
 
 TEST(Session, SaysGoodBye) {

@@ -1,0 +1,451 @@
+#pragma once
+
+#include "actors/coordinator_events.h"
+#include "actors/encoding_record.h"
+#include "actors/job_fields.h"
+#include "actors/job_status.h"
+#include "actors/session.h"
+#include "kernels/core/fields.h"
+
+// Lists of other folders' structs stand in their namespaces, where visitors
+// find them.
+namespace troupe {
+
+template <typename Visitor, AnyConst<ValueName> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("sample_index", r.sample_index);
+  visit("run", r.run);
+  visit("slot", r.slot);
+}
+
+}  // namespace troupe
+namespace troupe::samplers {
+
+template <typename Visitor, AnyConst<TaskResult> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("id", r.id);
+  visit("version", r.version);
+  visit("scalars", r.scalars);
+}
+
+}  // namespace troupe::samplers
+
+/// The fields of all messages between processes, listed once: actors/wire
+/// writes, reads and bounds messages by these lists. A field's number in a
+/// message is its place in the list, from 1 on. To add one: a member, and a
+/// line here.
+///
+/// Numbers of type int count something, and are never below 0.
+namespace troupe::actors {
+
+/// Of the name of a device.
+inline constexpr std::uint64_t kMostDeviceName = 64;
+/// Of the name of a process, and of why it left.
+inline constexpr std::uint64_t kMostName = 128;
+/// Of a sentence.
+inline constexpr std::uint64_t kMostText = 1024;
+/// Of a process, for other processes.
+inline constexpr std::uint64_t kMostEndpoints = 64;
+inline constexpr std::uint64_t kMostWorkersOfOne = 1 << 16;
+/// Of a job: its status has no more.
+inline constexpr std::uint64_t kMostClientNodes = 2048;
+// Of one process in a job's status: so a status has room for all processes.
+inline constexpr std::uint64_t kMostShownDevices = 16;
+inline constexpr std::uint64_t kMostShownClasses = 4;
+
+template <typename Visitor, AnyConst<RemoteValue> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("name", r.name);
+  visit("process", r.process);
+}
+
+template <typename Visitor, AnyConst<FreedSlots> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("sample_index", r.sample_index);
+  visit("run", r.run);
+  visit("slots", r.slots);
+}
+
+template <typename Visitor, AnyConst<SampleTask> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("sample_index", r.sample_index);
+  visit("run", r.run);
+  visit("id", r.task.id);
+  visit("version", r.task.version);
+  visit("op", r.task.op);
+  visit("branch", r.task.branch);
+  visit("segment", r.task.segment);
+  visit("part", r.task.part);
+  visit("from", r.task.from);
+  visit("to", r.task.to);
+  visit("timestep_call", r.task.timestep_call);
+  visit("inputs", r.task.inputs);
+  visit("outputs", r.task.outputs);
+  visit("grant", r.grant);
+  visit("alone", r.alone);
+}
+
+template <typename Visitor, AnyConst<Grant> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+  visit("tasks", r.tasks);
+  visit("max_rows", r.max_rows);
+  visit("remote_inputs", r.remote_inputs);
+  visit("coming_inputs", r.coming_inputs);
+  visit("frees", r.frees);
+}
+
+template <typename Visitor, AnyConst<Failure> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("code", r.code);
+  visit("place", r.place);
+  visit("message", r.message);
+  visit("hint", r.hint);
+}
+
+template <typename Visitor, AnyConst<HeldValue> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("name", r.name);
+  visit("gpu", r.memory);
+}
+
+template <typename Visitor, AnyConst<ReadValue> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("name", r.name);
+  visit("bytes", r.bytes);
+}
+
+template <typename Visitor, AnyConst<Preview> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("sample_index", r.sample_index);
+  visit("call", r.call);
+  visit("latents", r.latents);
+}
+
+template <typename Visitor, AnyConst<TrajectoryPoint> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("sample_index", r.sample_index);
+  visit("call", r.calls);
+  visit("latents", r.latents);
+}
+
+template <typename Visitor, AnyConst<TraceSpan> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("process", r.process);
+  visit("gpu", r.device);
+  visit("op", r.op);
+  visit("sample_index", r.sample_index);
+  visit("rows", r.rows);
+  visit("step", r.step);
+  visit("segment", r.segment);
+  visit("start", r.start);
+  visit("duration", r.duration);
+}
+
+template <typename Visitor, AnyConst<GrantResult> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("grants", r.grants);
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+  visit("results", r.results);
+  visit("failure", r.failure);
+  visit("gone", r.gone);
+  visit("held", r.held);
+  visit("failed_elsewhere", r.failed_elsewhere);
+  visit("returned", r.returned);
+  visit("previews", r.previews);
+  visit("points", r.points);
+  visit("ticks", r.ticks);
+  visit("span", r.span);
+  visit("made", r.made);
+  visit("reads", r.reads);
+}
+
+template <typename Visitor, AnyConst<WorkerUp> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+}
+
+template <typename Visitor, AnyConst<WorkerDown> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+  visit("gone", r.gone);
+}
+
+template <typename Visitor, AnyConst<WorkerBeat> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+  visit("ticks", r.ticks);
+  visit("waits", r.waits);
+}
+
+template <typename Visitor, AnyConst<FreeValues> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("frees", r.frees);
+}
+
+template <typename Visitor, AnyConst<DropRuns> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("sample_index", r.sample_index);
+  visit("last_run", r.last_run);
+  visit("all_answered", r.all_answered);
+}
+
+template <typename Visitor, AnyConst<Recall> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+  visit("grants", r.grants);
+}
+
+template <typename Visitor, AnyConst<WorkerTraits> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("execution_class", r.execution_class);
+  visit("gpu", r.device);
+  visit("max_rows", r.max_rows);
+  visit("value_budget", r.value_budget);
+  visit(at_most(kMostThreads, "threads"), r.threads);
+}
+
+template <typename Visitor, AnyConst<DeviceMeans> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("gpu", r.device);
+  visit(cut_to(kMostDeviceName, "name"), r.name);
+  visit("memory_bytes", r.memory_bytes);
+}
+
+template <typename Visitor, AnyConst<ProcessMeans> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("memory_bytes", r.memory_bytes);
+  visit("available_memory_bytes", r.available_memory_bytes);
+  visit(at_most(kMostDevices, "devices"), r.devices);
+  visit(hash_key("machine"), r.machine);
+}
+
+template <typename Visitor, AnyConst<ProcessJoined> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("workers", r.workers);
+  visit("value_budget", r.value_budget);
+  visit("means", r.means);
+}
+
+template <typename Visitor, AnyConst<AdmitProcess> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("first_worker", r.first_worker);
+  visit("num_workers", r.num_workers);
+}
+
+template <typename Visitor, AnyConst<RefuseProcess> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("cause", r.cause);
+}
+
+template <typename Visitor, AnyConst<CancelSample> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("sample_index", r.sample_index);
+}
+
+template <typename Visitor, AnyConst<DrainProcess> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+}
+
+template <typename Visitor, AnyConst<Offer> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("job", r.job);
+  visit("previews", r.previews);
+  visit("trajectory", r.trajectory);
+  visit("trace", r.trace);
+}
+
+template <typename Visitor, AnyConst<Join> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("classes", r.classes);
+  visit("joined", r.joined);
+}
+
+template <typename Visitor, AnyConst<EndWorker> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+  visit("cause", r.cause);
+}
+
+template <typename Visitor, AnyConst<PeerTokens> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("request", r.request);
+  visit("answer", r.answer);
+}
+
+template <typename Visitor, AnyConst<PeerAddress> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit(at_most(kMostEndpoints, "endpoints"), r.endpoints);
+  visit("tokens", r.tokens);
+  visit("gives_model", r.gives_model);
+}
+
+template <typename Visitor, AnyConst<JobOver> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("cause", r.cause);
+}
+
+template <typename Visitor, AnyConst<ProcessReport> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("bytes_fetched", r.bytes_fetched);
+  visit("bytes_given", r.bytes_given);
+  visit("gives_model", r.gives_model);
+}
+
+template <typename Visitor, AnyConst<DamagedValue> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("holder", r.holder);
+}
+
+template <typename Visitor, AnyConst<EncoderRecord> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("name", r.name);
+  visit("class_name", r.class_name);
+  visit("config", r.config);
+}
+
+template <typename Visitor, AnyConst<EncodingText> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("encoder", r.encoder);
+  visit("ids", r.ids);
+  visit("skipped_layers", r.wanted.skipped_layers);
+  visit("final_norm", r.wanted.final_norm);
+  visit("is_kept", r.is_kept);
+  visit("key_length", r.key_length);
+}
+
+template <typename Visitor, AnyConst<EncodingRecord> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("model", r.model);
+  visit("random_weights", r.random_weights);
+  visit("dtype", r.dtype);
+  visit("isa", r.isa);
+  visit("device", r.device);
+  visit("execution_class", r.execution_class);
+  visit("encoders", r.encoders);
+  visit(at_most(kMostEncodingTexts, "texts"), r.texts);
+}
+
+template <typename Visitor, AnyConst<EncodingOffer> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit_fields(visit, r.record);
+}
+
+template <typename Visitor, AnyConst<StandBy> T>
+void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+
+template <typename Visitor, AnyConst<TextEncoded> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("text", r.text);
+  visit("hidden", r.encoded.hidden);
+  visit("pooled", r.encoded.pooled);
+}
+
+template <typename Visitor, AnyConst<EncodingDone> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("execution_class", r.execution_class);
+  visit("encoder_class", r.encoder_class);
+  visit(hash_key("weights_xxh3"), r.weights_xxh3);
+  visit("device", r.device);
+}
+
+template <typename Visitor, AnyConst<EncodingRefused> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("cause", r.cause);
+}
+
+template <typename Visitor, AnyConst<NextJob> T>
+void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+
+template <typename Visitor, AnyConst<Applicant> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("version", r.version);
+  visit("name", r.name);
+  visit(at_most(kMostEndpoints, "endpoints"), r.endpoints);
+  visit(at_most(kMostWorkersOfOne, "cpu_workers"), r.workers.cpu);
+  visit(at_most(kMostWorkersOfOne, "gpu_workers"), r.workers.gpu);
+}
+
+template <typename Visitor, AnyConst<Welcome> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("version", r.version);
+  visit("process", r.process);
+  visit("is_over", r.is_over);
+  visit("tokens", r.tokens);
+}
+
+template <typename Visitor, AnyConst<PeerGreeting> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+  visit("token", r.token);
+}
+
+template <typename Visitor, AnyConst<AskStatus> T>
+void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+
+template <typename Visitor, AnyConst<AskStop> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(cut_to(kMostText, "user"), r.user);
+}
+
+template <typename Visitor, AnyConst<Granted> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(cut_to(kMostText, "what"), r.what);
+}
+
+template <typename Visitor, AnyConst<NodeStatus> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(cut_to(kMostName, "name"), r.name);
+  visit("process", r.process);
+  visit("workers", r.workers);
+  visit("threads", r.threads);
+  visit("tasks", r.tasks);
+  visit("rows", r.rows);
+  visit("busy_seconds", r.busy_seconds);
+  visit("busy_share", r.busy_share);
+  visit("bytes_sent", r.bytes_sent);
+  visit("bytes_received", r.bytes_received);
+  visit("losses", r.losses);
+  visit("status", r.status);
+  visit(cut_to(kMostName, "cause"), r.cause);
+  visit("means", r.means);
+  visit(cut_to(kMostShownClasses, "execution_classes"), r.execution_classes);
+}
+
+template <typename Visitor, AnyConst<JobStatus> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(cut_to(kMostText, "model"), r.model);
+  visit("method", r.method);
+  visit("images_total", r.images_total);
+  visit("images_done", r.images_done);
+  visit("images_failed", r.images_failed);
+  visit("images_cancelled", r.images_cancelled);
+  visit("calls_done", r.calls_done);
+  visit("calls_total", r.calls_total);
+  visit("fraction", r.fraction);
+  visit("calls_per_second", r.calls_per_second);
+  visit("elapsed_seconds", r.elapsed_seconds);
+  visit("seconds_left", r.seconds_left);
+  visit("waits_for_workers", r.waits_for_workers);
+  visit("recoveries", r.recoveries);
+  visit(cut_to(kMostClientNodes, "nodes"), r.nodes);
+}
+
+}  // namespace troupe::actors
