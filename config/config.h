@@ -77,6 +77,14 @@ struct SizeConfig {
   friend bool operator==(const SizeConfig&, const SizeConfig&) = default;
 };
 
+/// Where a value of an option comes from, the weakest first.
+enum class Source : std::uint8_t { model, file, environment, recipe, flag };
+
+struct Place {
+  Source source = Source::flag;
+  std::string text;  ///< opens an error message: "--window", "TROUPE_WINDOW", …
+};
+
 /// Every option of the command line, from all sources, parsed once. Groups
 /// follow `troupe sample --help`.
 struct Config {
@@ -116,7 +124,9 @@ struct Config {
   std::vector<samplers::MethodKind> methods;
   // with what
   std::vector<DeviceChoice> devices;  ///< empty: auto
-  int num_workers = 0;  ///< of all devices; 0: as many as they can use
+  /// Of all devices; 0: as many as they can use, and none where the job
+  /// listens. Unset: as many as they can use.
+  std::optional<int> num_workers;
   int num_threads = 0;  ///< per worker of the CPU; 0: cores / workers
   int batch = 0;        ///< most images of a forward pass; 0: as devices like
   ComputeType compute = ComputeType::automatic;
@@ -167,12 +177,16 @@ struct Config {
   int repeats = 3;            ///< bench
   EmulationConfig emulation;  ///< bench
 
-  /// Where each option that was set stood: "--window", "TROUPE_WINDOW", …
-  std::map<std::string, std::string> places;
+  /// Where each option that was set stood.
+  std::map<std::string, Place> places;
   /// The same for errors; the flag of an option that was not set.
   [[nodiscard]] std::string place_of(const std::string& key) const {
     const auto found = places.find(key);
-    return found == places.end() ? "--" + key : found->second;
+    return found == places.end() ? "--" + key : found->second.text;
+  }
+  [[nodiscard]] bool is_flag(const std::string& key) const {
+    const auto found = places.find(key);
+    return found != places.end() && found->second.source == Source::flag;
   }
 };
 

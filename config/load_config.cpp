@@ -72,7 +72,8 @@ void keep_options(const Config& weaker, Config& config) {
   }
 }
 
-void apply(Config& config, const std::vector<Setting>& settings) {
+void apply(Config& config, Source source,
+           const std::vector<Setting>& settings) {
   take_back(settings, config);
   const bool chooses = says(settings, "method") || says(settings, "preset");
   const Config weaker = config;
@@ -91,12 +92,12 @@ void apply(Config& config, const std::vector<Setting>& settings) {
           suggested_name(setting.key, names, "see troupe sample --help"));
     }
     option->set(config, setting.place, setting.text);
-    config.places.insert_or_assign(std::string(option->key), setting.place);
+    config.places[std::string(option->key)] = {source, setting.place};
     // Rows that are other spellings of parts of another row.
     const bool is_side = option->key == "width" || option->key == "height";
     if (is_side || (option->key == "karras" && !is_no(setting.text))) {
-      config.places.insert_or_assign(is_side ? "size" : "sigma-spacing",
-                                     setting.place);
+      config.places[is_side ? "size" : "sigma-spacing"] = {source,
+                                                           setting.place};
     }
   }
   if (chooses) {
@@ -132,7 +133,7 @@ void apply_recipe(Config& config, const Sources& sources) {
     config.prompt_embeds.clear();
   }
   try {
-    apply(config, sources.recipe);
+    apply(config, Source::recipe, sources.recipe);
   } catch (const Error& error) {
     throw Error(Errc::corrupt_file, error.place(), error.message(),
                 "was the recipe changed?");
@@ -151,7 +152,7 @@ void apply_model_defaults(const std::vector<Setting>& defaults,
         return !names_sampler || key == "guidance" || key == "steps";
       });
   try {
-    apply(config, std::as_const(kept));
+    apply(config, Source::model, std::as_const(kept));
   } catch (const Error& error) {
     throw Error(Errc::corrupt_file, error.place(), error.message(),
                 error.hint().empty() ? "correct this key" : error.hint());
@@ -167,10 +168,10 @@ Config merge(const Sources& sources, const std::vector<Setting>& file,
                                says(sources.flags, "sampler");
     apply_model_defaults(model_defaults, names_sampler, config);
   }
-  apply(config, file);
-  apply(config, sources.environment);
+  apply(config, Source::file, file);
+  apply(config, Source::environment, sources.environment);
   apply_recipe(config, sources);
-  apply(config, sources.flags);
+  apply(config, Source::flag, sources.flags);
   // Options that were taken back count as unset.
   std::erase_if(config.places, [&config](const auto& place) {
     const Option* option = find_option(place.first);

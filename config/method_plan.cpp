@@ -194,7 +194,8 @@ int default_segments(const Config& config, const PlanInputs& inputs) {
   if (config.method.ages.size() > 1) {
     return static_cast<int>(config.method.ages.size()) + 1;
   }
-  const int workers = chosen(config.num_workers, num_places(inputs));
+  const int workers =
+      chosen(config.num_workers.value_or(0), num_places(inputs));
   const bool is_onion = config.method.cut == samplers::CutShape::onion;
   const int most = is_onion ? inputs.most_onion_parts : inputs.num_blocks;
   return std::min(std::max(workers, kFewest), std::max(most, 1));
@@ -274,7 +275,7 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
 
 WorkerCount own_workers(const Config& config, const PlanInputs& inputs) {
   const int workers =
-      chosen(config.num_workers, num_free_places(config, inputs));
+      chosen(config.num_workers.value_or(0), num_free_places(config, inputs));
   const int on_gpus =
       num_gpu_workers(inputs, deal(workers, inputs.devices.size()));
   return {workers - on_gpus, on_gpus};
@@ -301,7 +302,7 @@ Plan make_plan(const Config& config, const PlanInputs& inputs) {
       plan.method.kind->useful_workers(plan.method, inputs.num_samples), 1);
   const int places = num_free_places(config, inputs);
   plan.num_workers =
-      chosen(config.num_workers,
+      chosen(config.num_workers.value_or(0),
              static_cast<int>(std::min<std::uint64_t>(useful, places)));
   plan.device_workers = deal(plan.num_workers, inputs.devices.size());
   const int gpu_workers = num_gpu_workers(inputs, plan.device_workers);

@@ -201,13 +201,14 @@ std::span<const Option> running_rows() {
        "N",
        {{kSample,
          "workers of this process; 0: one per GPU, on the CPU as the cores "
-         "allow; with --listen, 0 by name: none"},
+         "allow; with --listen, 0: none"},
         {kComputes,
          "workers of this process; 0: one per GPU, on the CPU as the cores "
          "allow"}},
        kResources,
        often(kSample | kBench) | kComputes,
-       whole(&Config::num_workers, 0, 1024)},
+       whole(&Config::num_workers, 0, 1024),
+       "as many as the devices can use"},
       {"threads", "", 0, "N", "threads of each CPU worker; 0: cores / workers",
        kResources, often(kSample | kBench) | kComputes,
        whole(&Config::num_threads, 0, 1024)},

@@ -119,7 +119,7 @@ std::string line_of(const Option& option, Verb verb, const Config& config,
             (is_several ? texts(config.*option.field.texts)
                         : value_of(option, text)),
         (place == config.places.end() ? "default"
-                                      : source_of(option, place->second)) +
+                                      : source_of(option, place->second.text)) +
             remark);
   }
   if (decided != nullptr && !decided->text.empty()) {
@@ -127,7 +127,8 @@ std::string line_of(const Option& option, Verb verb, const Config& config,
                     value_of(option, decided->text),
                 source_of(option, decided->source) + remark);
   }
-  return line("# " + key, "not set: " + std::string(option.unset.of(verb)));
+  return line("# " + key,
+              "not set: " + std::string(option.unset.of(verb)) + remark);
 }
 
 }  // namespace

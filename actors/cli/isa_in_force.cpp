@@ -50,7 +50,7 @@ void hold_to_level(const config::Config& config) {
 }
 
 bool names_level(const config::Config& config) {
-  return config.isa && config.place_of("isa") == "--isa";
+  return config.isa && config.is_flag("isa");
 }
 
 bool try_hold_as_recipe(config::Config& config, std::optional<IsaLevel>& held) {

@@ -27,7 +27,7 @@ struct Action {
 };
 
 void make_company(const Config& config) {
-  require(config.place_of("from") != "--from" || config.from.empty(),
+  require(!config.is_flag("from") || config.from.empty(),
           Errc::invalid_argument, "--from",
           "keys new makes a key from nothing but chance",
           "troupe keys worker --from FILE makes a worker's node file");

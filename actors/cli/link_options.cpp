@@ -47,8 +47,7 @@ net::HubOptions hub_options(const config::Config& config,
 }
 
 bool only_directs(const config::Config& config) {
-  return !config.listen.empty() && config.num_workers == 0 &&
-         config.places.contains("workers");
+  return !config.listen.empty() && config.num_workers == 0;
 }
 
 net::Endpoint checked_endpoint(const config::Config& config,

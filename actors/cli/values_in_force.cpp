@@ -177,12 +177,8 @@ void remark(const Config& config, const JobRequest& request,
        config::to_string(config::PictureSize{picture[picture.rank() - 1],
                                              picture[picture.rank() - 2]}));
   const std::string workers = std::to_string(request.plan.num_workers);
-  if (!config.listen.empty() && !config.places.contains("workers")) {
-    // Where a job listens, a 0 from a file would mean none.
-    decisions["workers"] = {workers, "default"};
-  } else {
-    here("workers", config.num_workers == 0, workers);
-  }
+  here("workers", config.num_workers.value_or(0) == 0 && !only_directs(config),
+       workers);
   here("threads", config.num_threads == 0,
        std::to_string(request.plan.num_threads));
   here("dtype", config.compute == config::ComputeType::automatic,
@@ -285,8 +281,8 @@ std::string only_flags(const Config& config) {
     const bool decides = option.group == sampler || option.group == method ||
                          std::ranges::find(kMore, option.key) != kMore.end();
     if (decides && place != config.places.end() &&
-        place->second.starts_with("--")) {
-      flags += " " + place->second;
+        place->second.source == config::Source::flag) {
+      flags += " " + place->second.text;
     }
   }
   return flags.empty() ? flags

@@ -48,8 +48,7 @@ struct PictureObserver final : Observer {
 
 /// --tolerance, but only as a flag: a file or variable means picard's.
 std::optional<double> tolerance_of(const config::Config& config) {
-  return config.place_of("tolerance") == "--tolerance" ? config.method.tolerance
-                                                       : std::nullopt;
+  return config.is_flag("tolerance") ? config.method.tolerance : std::nullopt;
 }
 
 /// What holds for several files is said once.

@@ -198,7 +198,8 @@ TEST(PrintConfig, SaysEveryValueAsItsTypeWithItsSource) {
   EXPECT_EQ(line("class"), "class = [1, 4] # " + file + ":3");
   EXPECT_EQ(line("quiet"), "quiet = false # default");
   EXPECT_EQ(line("out"), "# out # not set: none");
-  EXPECT_TRUE(line("workers").starts_with("workers = 0 # default: "));
+  EXPECT_TRUE(line("workers").starts_with(
+      "# workers # not set: as many as the devices can use: "));
   EXPECT_EQ(line("order"), "# order # not set: scheduler_config.json, else 2");
 }
 

@@ -357,7 +357,7 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   EXPECT_TRUE(starts_with("stride", std::to_string(method.stride)));
   EXPECT_TRUE(starts_with("warmup", std::to_string(method.warmup_steps)));
   EXPECT_TRUE(starts_with("final-fresh", "a tenth of the model calls"));
-  EXPECT_TRUE(starts_with("workers", "0"));
+  EXPECT_TRUE(starts_with("workers", "as many as the devices"));
 }
 
 TEST(OptionTable, HasNoSpellingTwice) {

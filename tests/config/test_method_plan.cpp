@@ -275,7 +275,7 @@ TEST(MethodPlan, NamesThePlaceOfAnOptionOfAnotherMethod) {
     return std::string("no error");
   };
   EXPECT_EQ(place(), "--window");
-  config.places["window"] = "TROUPE_WINDOW";
+  config.places["window"] = {Source::environment, "TROUPE_WINDOW"};
   EXPECT_EQ(place(), "TROUPE_WINDOW");
 }
 
