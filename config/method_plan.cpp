@@ -297,7 +297,7 @@ std::optional<MethodKind> method_with_more_workers(const Config& config,
 
 Plan make_plan(const Config& config, const PlanInputs& inputs) {
   Plan plan;
-  plan.method = method_options(config, inputs);
+  plan.method = inputs.method ? *inputs.method : method_options(config, inputs);
   const std::uint64_t useful = std::max<std::uint64_t>(
       plan.method.kind->useful_workers(plan.method, inputs.num_samples), 1);
   const int places = num_free_places(config, inputs);

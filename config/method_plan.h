@@ -73,6 +73,8 @@ struct PlanInputs {
   /// The cut that is cheaper for such options, where the user leaves it open;
   /// unset: a chain.
   std::function<samplers::CutShape(const samplers::MethodOptions&)> cheaper_cut;
+  /// The method of a job that is joined; unset: it is chosen here.
+  std::optional<samplers::MethodOptions> method;
   int num_calls = 0;  ///< of the network, per sample; 0: not known
   int num_cores = 1;
   /// Devices that workers are dealt out to, GPUs first.

@@ -108,15 +108,11 @@ void check_work(const EncodingRecord& record, PromptEncoders encoders,
 void encode_offered(const config::Config& own, const EncodingRecord& record,
                     CompanyMember& member, StopFlag& stop) {
   config::Config config = own;
-  if (record.random_weights) {
-    config.random_weights = record.model;
-  } else {
-    config.model_dir = folder_of(own, record.model);
-  }
   config.isa = record.isa;
   std::optional<IsaLevel> held;
   (void)try_hold_as_recipe(config, held);  // the class's name says the rest
-  const ModelSource model = ModelSource::open(config);
+  const ModelSource model =
+      open_model(own, record.model, record.random_weights);
   const std::vector<PromptEncoderSource> encoders = own_encoders(model, record);
   const JobDevice by = device_for(own, record, encoders);
   const EncodingRecord work = work_for(by, record);

@@ -101,6 +101,8 @@ config::PlanInputs plan_inputs(const config::Config& config,
             return cheaper_cut(request.source.info(DType::f32), method,
                                cut_pace(config, request, method));
           },
+      .method = request.has_method ? std::optional(request.plan.method)
+                                   : std::nullopt,
       .num_calls = request.schedule.num_model_calls(),
       .num_cores = num_usable_cores(),
       .devices = kinds_of(request.devices),

@@ -24,6 +24,7 @@ namespace troupe::actors {
 struct JobRequest {
   ModelSource source;
   config::Plan plan;
+  bool has_method = false;  ///< `plan.method` is that of a job that is joined
   samplers::Schedule schedule;
   /// GPUs first; `plan.device_workers` says how many workers each has.
   std::vector<JobDevice> devices;

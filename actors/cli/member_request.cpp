@@ -9,7 +9,6 @@
 #include "actors/cli/job_layout.h"
 #include "actors/cli/job_of_request.h"
 #include "config/method_plan.h"
-#include "config/option_table.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
@@ -29,21 +28,6 @@ bool is_plain(const std::string& name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
-}
-
-/// Where the model is, how many pictures of which size, and the method.
-config::Config config_of(const config::Config& own, const JobRecord& job) {
-  config::Config config = own;
-  if (job.model.random_weights) {
-    config.random_weights = job.model.name;
-  } else {
-    config.model_dir = folder_of(own, job.model.name);
-  }
-  config.samples = {job.begin, job.end};
-  for (const auto& [key, value] : config::method_settings(job.method)) {
-    config::find_option(key)->set(config, "job", value);
-  }
-  return config;
 }
 
 /// Devices compute as the job's class for their kind of device does. If the job
@@ -76,14 +60,6 @@ bool has_configs(const ModelSource& source, const JobRecord& job) {
          own.decoder_config == job.model.decoder_config;
 }
 
-void check_model(const ModelSource& source, const JobRecord& job,
-                 const std::string& place) {
-  require(has_configs(source, job), Errc::invalid_argument, place,
-          "another model than the job's " + in_quotes(job.model.name) +
-              ": their configurations differ",
-          "give the folder that the job was started with");
-}
-
 }  // namespace
 
 /// The name comes from another machine: it chooses no path.
@@ -100,6 +76,12 @@ std::string folder_of(const config::Config& config, const std::string& name) {
           "the job's model has no name of a folder: got " + in_quotes(name),
           "give --model DIR");
   return (std::filesystem::path(config.model_root) / name).string();
+}
+
+ModelSource open_model(const config::Config& own, const std::string& name,
+                       bool is_bundled) {
+  return is_bundled ? ModelSource::open(name, "")
+                    : ModelSource::open("", folder_of(own, name));
 }
 
 bool lacks_model(const config::Config& own, const JobRecord& job) {
@@ -133,21 +115,21 @@ config::WorkerCount workers_of_member(const config::Config& own) {
 JobRequest member_request(const config::Config& own, const JobRecord& job,
                           Reading reading) {
   check(job);
-  config::Config config = config_of(own, job);
+  config::Config config = own;
   if (const ClassRecord* const on_cpu = class_on(job, DeviceKind::cpu)) {
     config.isa = on_cpu->isa;
     std::optional<IsaLevel> held;
     (void)try_hold_as_recipe(config, held);  // its class's name says the rest
   }
-  const Shape latents(job.latent_shape);
-  const Shape picture = describe(job.model).pixel_shape(latents);
-  config.size = {picture[picture.rank() - 1], picture[picture.rank() - 2]};
-  config.no_resolution_bins = true;  // the record says what they came to
-  config.vae_tiling = job.vae_tile > 0;
-  ModelSource source = ModelSource::open(config);
-  source.cut_to(job.picture_size);
-  check_model(source, job,
-              job.model.random_weights ? job.model.name : config.model_dir);
+  ModelSource source =
+      open_model(own, job.model.name, job.model.random_weights);
+  require(has_configs(source, job), Errc::invalid_argument,
+          job.model.random_weights ? job.model.name
+                                   : folder_of(own, job.model.name),
+          "another model than the job's " + in_quotes(job.model.name) +
+              ": their configurations differ",
+          "give the folder that the job was started with");
+  source.fit_to(job);
   if (reading == Reading::what_is_used) {
     source.hold_to(job.model);
   }
@@ -169,8 +151,9 @@ JobRequest member_request(const config::Config& own, const JobRecord& job,
   if (samplers::num_segments(job.method) > 1) {
     request.cuts = job.cuts;
   }
-  lay_out(config, gpus, request);
   request.plan.method = job.method;
+  request.has_method = true;
+  lay_out(config, gpus, request);
   check_memory(request);
   return request;
 }

@@ -32,6 +32,11 @@ namespace troupe::actors {
 [[nodiscard]] std::string folder_of(const config::Config& config,
                                     const std::string& name);
 
+/// The model that another process names: one of our bundled shapes, or a folder
+/// of this process. Errors: those of folder_of and ModelSource::open.
+[[nodiscard]] ModelSource open_model(const config::Config& own,
+                                     const std::string& name, bool is_bundled);
+
 enum class Reading : std::uint8_t { what_is_used, all };
 
 /// An offered job as a request of this process: its own model folder, devices

@@ -64,36 +64,47 @@ fs::path converter_of(const fs::path& program) {
   return models::kConverter;
 }
 
-models::Checkpoint open_folder(const config::Config& config) {
+models::Checkpoint open_folder(const std::string& folder) {
   std::error_code error;
   return models::open_checkpoint(
-      config.model_dir,
-      converter_of(fs::read_symlink("/proc/self/exe", error)));
+      folder, converter_of(fs::read_symlink("/proc/self/exe", error)));
 }
 
-std::string folder_name(const config::Config& config) {
+std::string folder_name(const std::string& folder) {
   std::error_code error;
-  return fs::weakly_canonical(config.model_dir, error).filename().string();
+  return fs::weakly_canonical(folder, error).filename().string();
+}
+
+ModelSource ModelSource::open(const std::string& bundled,
+                              const std::string& folder,
+                              models::DenoiserTable table) {
+  ModelSource source;
+  source.table_ = table;
+  if (!bundled.empty()) {
+    const config::BundledModel& model = config::find_bundled_model(bundled);
+    source.record_ = {.name = bundled,
+                      .denoiser_config = canonical(model.denoiser),
+                      .decoder_config = canonical(model.vae),
+                      .random_weights = true};
+    source.model_ = describe(source.record_, table);
+    source.scheduler_config_ = model.scheduler;
+    source.pipeline_ = models::find_prompt_pipeline(model.pipeline);
+  } else {
+    source.open_checkpoint(folder);
+  }
+  source.latents_ = source.denoiser().latent_shape();
+  return source;
+}
+
+void ModelSource::fit_to(const JobRecord& job) {
+  latents_ = Shape(job.latent_shape);
+  picture_size_ = job.picture_size;
+  vae_tile_ = job.vae_tile;
 }
 
 ModelSource ModelSource::open(const config::Config& config,
                               models::DenoiserTable table) {
-  ModelSource source;
-  source.table_ = table;
-  if (!config.random_weights.empty()) {
-    const config::BundledModel& bundled =
-        config::find_bundled_model(config.random_weights);
-    source.record_ = {.name = config.random_weights,
-                      .denoiser_config = canonical(bundled.denoiser),
-                      .decoder_config = canonical(bundled.vae),
-                      .random_weights = true};
-    source.model_ = describe(source.record_, table);
-    source.scheduler_config_ = bundled.scheduler;
-    source.pipeline_ = models::find_prompt_pipeline(bundled.pipeline);
-  } else {
-    source.open_checkpoint(config);
-  }
-  source.latents_ = source.denoiser().latent_shape();
+  ModelSource source = open(config.random_weights, config.model_dir, table);
   source.choose_size(config);
   source.take_told(config);
   if (config.vae_tiling) {
@@ -133,13 +144,9 @@ void ModelSource::choose_size(const config::Config& config) {
   resize({bin.width, bin.height}, place,
          "--no-resolution-bins samples at the size that you ask for");
   if (bin.width != wanted.width || bin.height != wanted.height) {
-    cut_to({wanted.height, wanted.width});
+    picture_size_ = {wanted.height, wanted.width};
     size_ = wanted;
   }
-}
-
-void ModelSource::cut_to(std::vector<std::int64_t> picture_size) {
-  picture_size_ = std::move(picture_size);
 }
 
 Shape ModelSource::pixel_shape() const {
@@ -276,12 +283,11 @@ ConditionFinisher ModelSource::side_adder() const {
       };
 }
 
-void ModelSource::open_checkpoint(const config::Config& config) {
-  require(!config.model_dir.empty(), Errc::invalid_argument, "--model",
-          "no model named",
+void ModelSource::open_checkpoint(const std::string& folder) {
+  require(!folder.empty(), Errc::invalid_argument, "--model", "no model named",
           "give --model DIR, or --random-weights NAME to measure speed without "
           "a download");
-  checkpoint_ = open_folder(config);
+  checkpoint_ = open_folder(folder);
   std::vector<std::string> notes;
   model_ = models::describe_model(*checkpoint_, notes, table_);
   record_.denoiser_config = checkpoint_->denoiser.config.canonical();
@@ -291,7 +297,7 @@ void ModelSource::open_checkpoint(const config::Config& config) {
   for (const std::string& note : notes) {
     log_message(LogLevel::info, note);
   }
-  record_.name = folder_name(config);
+  record_.name = folder_name(folder);
   scheduler_config_ = checkpoint_->scheduler_config;
   pipeline_ = models::find_prompt_pipeline(checkpoint_->pipeline_class);
   if (checkpoint_->lacks_first_encoder) {

@@ -27,10 +27,10 @@ inline constexpr std::uint64_t kRandomWeightsSeed = 0;
 [[nodiscard]] std::filesystem::path converter_of(
     const std::filesystem::path& program);
 
-/// The checkpoint in the folder of --model, and that folder's name.
+/// The checkpoint in a folder, and the folder's name.
 /// Errors: those of models::open_checkpoint.
-[[nodiscard]] models::Checkpoint open_folder(const config::Config& config);
-[[nodiscard]] std::string folder_name(const config::Config& config);
+[[nodiscard]] models::Checkpoint open_folder(const std::string& folder);
+[[nodiscard]] std::string folder_name(const std::string& folder);
 
 /// Makes the condition of a prompt, or of a negative prompt, whole.
 using ConditionFinisher =
@@ -39,12 +39,20 @@ using ConditionFinisher =
 /// A model as its files describe it: known before any weight is read.
 class ModelSource {
  public:
-  /// A checkpoint folder or a bundled shape.
+  /// A bundled shape, or, if that is empty, a checkpoint folder; for latents of
+  /// the shape that it was trained with.
   /// Errors: those of models::open_checkpoint; Errc::not_found for a bundled
   /// name; Errc::invalid_argument when neither is given.
   [[nodiscard]] static ModelSource open(
+      const std::string& bundled, const std::string& folder,
+      models::DenoiserTable table = models::denoiser_table());
+  /// The model of the options, for pictures of the size that they ask for.
+  /// Errors: the same; Errc::invalid_argument for a size that it does not have.
+  [[nodiscard]] static ModelSource open(
       const config::Config& config,
       models::DenoiserTable table = models::denoiser_table());
+  /// Takes latents, pictures and tiles of a job that was checked.
+  void fit_to(const JobRecord& job);
 
   /// Folder name or bundled name.
   [[nodiscard]] const std::string& name() const noexcept {
@@ -96,8 +104,6 @@ class ModelSource {
   [[nodiscard]] const std::vector<std::int64_t>& picture_size() const noexcept {
     return picture_size_;
   }
-  /// Sets them, whatever is decoded.
-  void cut_to(std::vector<std::int64_t> picture_size);
   /// The sizes that the pipeline samples at; none: any.
   [[nodiscard]] std::span<const models::ResolutionBin> bins() const;
   /// What the network is told of the picture in place of its sides: of the
@@ -181,7 +187,7 @@ class ModelSource {
   void take_told(const config::Config& config);
   /// Errors: Errc::unsupported for a decoder that has no tiles.
   void take_tiles(const std::string& place);
-  void open_checkpoint(const config::Config& config);
+  void open_checkpoint(const std::string& folder);
   [[nodiscard]] std::uint64_t hash_of(ExecContext& ctx,
                                       models::WeightSource& denoiser,
                                       models::WeightSource& decoder) const;

@@ -42,8 +42,8 @@ Scheduler scheduler_of(const config::Config& config,
   if (config.model_dir.empty()) {
     return scheduler;
   }
-  const models::Checkpoint checkpoint = open_folder(config);
-  scheduler.model = folder_name(config);
+  const models::Checkpoint checkpoint = open_folder(config.model_dir);
+  scheduler.model = folder_name(config.model_dir);
   scheduler.text = checkpoint.scheduler_config;
   scheduler.place = scheduler_path(checkpoint);
   scheduler.pipeline = checkpoint.pipeline_class;
