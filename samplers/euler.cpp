@@ -54,7 +54,7 @@ extern constinit const SolverRow kEuler{
     .shown_names = kEulerNames,
     .spellings = kEulerSpellings,
     .keys = {kBetaKeys, kZeroSnrKeys, kSpacingKeys,
-             "final_sigmas_type sigma_min sigma_max interpolation_type "
+             "final_sigmas_type interpolation_type "
              "timestep_type"},
     .has_unit_signal = true,
     .points = sigma_points,

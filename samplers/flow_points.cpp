@@ -106,8 +106,8 @@ Points flow_euler_points(const ScheduleOptions& o,
   } else {
     sigmas = shifted_range(o);
   }
-  const double high = sigmas.front();
-  const double low = sigmas.back();
+  const double high = o.sigma_max.value_or(sigmas.front());
+  const double low = o.sigma_min.value_or(sigmas.back());
   const int count = static_cast<int>(sigmas.size());
   if (o.sigma_spacing == SigmaSpacing::karras) {
     sigmas = karras_sigmas(high, low, count);

@@ -55,8 +55,11 @@ inline constexpr std::string_view kZeroSnrKeys = "rescale_betas_zero_snr";
 inline constexpr std::string_view kClipKeys = "clip_sample clip_sample_range";
 inline constexpr std::string_view kThresholdKeys =
     "thresholding dynamic_thresholding_ratio sample_max_value";
+/// diffusers reads the two ends from the file also where they are no arguments
+/// of the class.
 inline constexpr std::string_view kSpacingKeys =
-    "use_karras_sigmas use_exponential_sigmas use_beta_sigmas";
+    "use_karras_sigmas use_exponential_sigmas use_beta_sigmas "
+    "sigma_min sigma_max";
 inline constexpr std::string_view kMultistepKeys =
     "solver_order solver_type lower_order_final final_sigmas_type "
     "use_flow_sigmas flow_shift use_dynamic_shifting time_shift_type";

@@ -247,7 +247,7 @@ extern constinit const SolverRow kUnipc{
     .spellings = kUniPcSpellings,
     .keys = {kBetaKeys, kZeroSnrKeys, kThresholdKeys, kSpacingKeys,
              kMultistepKeys,
-             "sigma_min sigma_max predict_x0 disable_corrector solver_p "
+             "predict_x0 disable_corrector solver_p "
              "shift_terminal"},
     .is_multistep = true,
     .has_karras_flow_sigmas = true,

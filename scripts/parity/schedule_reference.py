@@ -38,7 +38,7 @@ def make_scheduler(case):
     """The scheduler of a case with its timesteps set."""
     config = dict(case["config"])
     cls = getattr(diffusers, config.pop("_class_name"))
-    scheduler = cls(**config)
+    scheduler = cls.from_config(config)  # as a folder has it
     kwargs = {}
     if case.get("mu") is not None:
         kwargs["mu"] = case["mu"]
@@ -187,14 +187,14 @@ def _spacing(rng, config):
     kind = rng.choice(["", "", "use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"])
     if kind:
         config[kind] = True
+        if rng.random() < 0.3:  # arguments of some classes; all that respace read them
+            config.update(sigma_min=0.05, sigma_max=20.0)
     return kind
 
 
 def _euler(rng, case, config):
     kind = _spacing(rng, config)
     config["final_sigmas_type"] = rng.choice(["zero", "zero", "sigma_min"])
-    if kind and case["num_inference_steps"] > 1 and rng.random() < 0.3:
-        config.update(sigma_min=0.05, sigma_max=20.0)
     if rng.random() < 0.2:
         config["rescale_betas_zero_snr"] = True
     if not kind and rng.random() < 0.2:
@@ -302,6 +302,8 @@ def _flow(rng, case, config):
         config["shift_terminal"] = rng.choice([0.1, 0.02])
     elif case["num_inference_steps"] > 1:
         _spacing(rng, config)
+        if "sigma_max" in config:
+            config["sigma_max"] = 0.9
     if rng.random() < 0.2:
         config["invert_sigmas"] = True
     elif rng.random() < 0.3:

@@ -127,6 +127,28 @@ TEST(SchedulerConfig, DropsKeysOfOtherClasses) {
   EXPECT_EQ(options.clip_sample, false);
 }
 
+// diffusers keeps keys of a file that are no arguments of the class, and its
+// respacing reads these two.
+TEST(SchedulerConfig, ReadsTheEndsOfARespacedTableForEveryClassThatRespaces) {
+  for (const char* name :
+       {"EulerDiscreteScheduler", "HeunDiscreteScheduler",
+        "DPMSolverMultistepScheduler", "UniPCMultistepScheduler"}) {
+    for (const char* spacing :
+         {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"}) {
+      auto options = parse_scheduler_config(
+          std::string(R"({"_class_name": ")") + name +
+              R"(", "sigma_min": 0.05, "sigma_max": 10.0, ")" + spacing +
+              R"(": true})",
+          "");
+      options.num_inference_steps = 5;
+      const samplers::Schedule schedule(options);
+      EXPECT_NEAR(schedule.sigmas().front(), 10.0, 1e-4) << name << spacing;
+      EXPECT_NEAR(schedule.sigmas()[schedule.sigmas().size() - 2], 0.05, 2e-2)
+          << name << spacing;
+    }
+  }
+}
+
 TEST(SchedulerConfig, ReadsAnotherSolverOverTheSameNoiseSchedule) {
   const SolverChoice over = parse_solver("dpm++2m-sde karras");
   const auto options = parse_scheduler_config(
