@@ -58,7 +58,7 @@ struct JobProgress {
 struct SampleOutcome {
   SampleReport report;
   Tensor latents;  ///< [C, …] f32; empty unless done
-  Tensor pixels;   ///< [3, H', W'] f32 in [−1, 1]; empty unless decoded
+  Tensor pixels;   ///< [3, H', W'] bytes (pixel_bytes); empty unless decoded
   /// Whoever still has to write the sample keeps a copy. The sample uses up
   /// writer's credit (see CoordinatorOptions) until the last copy is destroyed.
   /// A copy can outlive the job. Thread: any.

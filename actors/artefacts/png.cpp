@@ -13,6 +13,7 @@
 #include "actors/artefacts/png_chunks.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/pixel_bytes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -234,6 +235,9 @@ std::vector<PngChunk> large_chunks(const std::string& place,
 }  // namespace
 
 Image to_image(const Tensor& pixels) {
+  if (pixels.dtype() == DType::f32) {
+    return to_image(pixel_bytes(pixels));
+  }
   const Shape& shape = pixels.shape();
   require(shape.rank() == 3 && (shape[0] == 3 || shape[0] == 1) &&
               shape.num_elements() > 0,
@@ -244,16 +248,13 @@ Image to_image(const Tensor& pixels) {
               .height = static_cast<int>(shape[1]),
               .is_grey = shape[0] == 1};
   const std::int64_t plane = shape[1] * shape[2];
-  const float* values = pixels.data<float>();
+  const auto* const values =
+      reinterpret_cast<const std::uint8_t*>(pixels.bytes().data());
   image.rgb.resize(static_cast<std::size_t>(plane) * 3);
   for (std::int64_t i = 0; i < plane; ++i) {
     for (std::int64_t channel = 0; channel < 3; ++channel) {
-      const float x = values[(shape[0] == 3 ? channel : 0) * plane + i];
-      require(std::isfinite(x), Errc::non_finite, "png",
-              "a pixel is NaN or infinite");
-      const float unit = std::clamp(x * 0.5F + 0.5F, 0.0F, 1.0F);
       image.rgb[static_cast<std::size_t>(i * 3 + channel)] =
-          static_cast<std::uint8_t>(std::nearbyint(unit * 255.0F));
+          values[(shape[0] == 3 ? channel : 0) * plane + i];
     }
   }
   return image;

@@ -46,9 +46,8 @@ struct Image {
   StoredColour stored = {};  ///< of a file that was read; encode_png's own
 };
 
-/// [3, H, W] f32 in [−1, 1] to bytes: clamp(x/2 + 1/2, 0, 1)·255, rounded half
-/// to even as numpy does it. One channel makes a grey image.
-/// Errors: Errc::shape_mismatch, Errc::non_finite.
+/// [3, H, W] of bytes, or f32 (see pixel_bytes). One channel makes a grey
+/// image. Errors: Errc::shape_mismatch; those of pixel_bytes.
 [[nodiscard]] Image to_image(const Tensor& pixels);
 
 /// A PNG file with the recipe in an iTXt chunk "troupe" and the kind of a sheet

@@ -33,6 +33,10 @@ std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
                   most_prepared_bytes(info));
 }
 
+std::uint64_t pixel_bytes(const ModelSource& source) {
+  return static_cast<std::uint64_t>(source.pixel_shape().num_elements());
+}
+
 /// Of these blocks of the network.
 std::uint64_t weights_bytes(const JobRequest& request, const JobDevice& device,
                             models::SegmentRange blocks) {
@@ -133,7 +137,7 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
           .output = f32_bytes(with_channels(latents, info.out_channels)),
           .boundary = branches * cut.boundary,
           .skips = branches * cut.skips,
-          .pixels = decode ? f32_bytes(request.source.pixel_shape()) : 0};
+          .pixels = decode ? pixel_bytes(request.source) : 0};
 }
 
 std::vector<SegmentFigures> segment_figures(const JobRequest& request) {
@@ -159,8 +163,7 @@ std::vector<SegmentFigures> segment_figures(const JobRequest& request) {
 }
 
 std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
-  return f32_bytes(source.latent_shape()) +
-         (decode ? f32_bytes(source.pixel_shape()) : 0);
+  return f32_bytes(source.latent_shape()) + (decode ? pixel_bytes(source) : 0);
 }
 
 std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {

@@ -21,6 +21,7 @@ struct QueuedTasks {
     Slot slot;
     SlotTable* slots;
     SlotTable::Value value;
+    bool is_pixels = false;  ///< becomes bytes once it is there
   };
   struct Step {
     const BoundTask* bound;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/copy.h"
+#include "kernels/core/pixel_bytes.h"
 #include "samplers/parallel/queued_tasks.h"
 
 namespace troupe::samplers {
@@ -266,6 +267,7 @@ void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
   Tensor pixels;
   evaluator_.decode(ctx, latents, pixels);
   queued.write(bound, kernels::read_back(ctx, pixels));
+  queued.outputs.back().is_pixels = true;
 }
 
 // From here on: what looks at the work once the queue has done it.
@@ -282,6 +284,9 @@ std::vector<TaskResult> TaskRunner::finish(ExecContext& ctx,
     judge(ctx, queued, results);
   }
   for (QueuedTasks::Output& output : queued.outputs) {
+    if (output.is_pixels) {
+      output.value = pixel_bytes(std::get<Tensor>(output.value));
+    }
     output.slots->put(output.slot, std::move(output.value));
   }
   return results;

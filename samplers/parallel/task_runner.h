@@ -48,7 +48,7 @@ struct BoundTask {
 ///             before; state of point `to` as it was before; model output →
 ///             state of point `to`, then guesses for as many points as outputs
 ///             are left. The first point of a round has one state.
-///   decode    state → pixels
+///   decode    state → pixels, as bytes
 /// Thread: one ctx per thread; the runner itself may be shared.
 class TaskRunner {
  public:

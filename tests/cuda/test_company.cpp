@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/runtime.h"
+#include "kernels/core/pixel_bytes.h"
 #include "tests/actors/job_support.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/emulator/faults.h"
@@ -111,7 +112,7 @@ class EmulatedCompany : public testing::TestWithParam<int> {
     for (const auto& [index, latents] : expected) {
       EXPECT_TRUE(bytes_equal(latents, job.seen.latents.at(index)))
           << "sample " << index << ", method " << method.kind->name;
-      EXPECT_TRUE(bytes_equal(latents, job.seen.pixels.at(index)));
+      EXPECT_TRUE(bytes_equal(pixel_bytes(latents), job.seen.pixels.at(index)));
     }
   }
 };
