@@ -307,7 +307,7 @@ void CoordinatorPolicy::note_load(int index) {
 
 /// How long rows take on the worker, as far as it is remembered.
 void CoordinatorPolicy::note_speed(Worker& worker, const GrantResult& event) {
-  if (event.failure || event.grants.empty() ||
+  if (event.grants.empty() ||
       (event.span.op != Op::evaluate && event.span.op != Op::segment)) {
     return;
   }
@@ -349,10 +349,11 @@ std::vector<WorkerSpeed> CoordinatorPolicy::measured_speeds() const {
   return speeds;
 }
 
-SampleList CoordinatorPolicy::apply_results(const GrantResult& event,
-                                            const std::vector<Answered>& pass) {
+SampleList CoordinatorPolicy::apply_results(
+    int worker, const std::vector<samplers::TaskResult>& results,
+    const std::vector<Answered>& pass) {
   SampleList accepted;
-  const int process = at(event.worker).traits.process;
+  const int process = at(worker).traits.process;
   for (const Answered& answered : pass) {
     const SampleTask& work = answered.work;
     Sample* sample = ended_ ? nullptr : sample_of(work);
@@ -360,7 +361,7 @@ SampleList CoordinatorPolicy::apply_results(const GrantResult& event,
       continue;
     }
     try {
-      if (apply_result(*sample, work.task, event.results[answered.place])) {
+      if (apply_result(*sample, work.task, results[answered.place])) {
         accepted.push_back(work.sample_index);
         tally_.finished_task(process, work.task.op == Op::evaluate ||
                                           work.task.op == Op::segment);

@@ -35,16 +35,17 @@ Failure values_gone(std::uint64_t sample_index) {
 }  // namespace
 
 void CoordinatorPolicy::pass_failed(const GrantResult& event,
+                                    const TasksFailed& failed,
                                     std::vector<SampleTask> pass) {
-  const Failure& failure = *event.failure;
+  const Failure& failure = failed.failure;
   // Tasks of a sample that has ended are not in the pass any more.
   const bool all_in_flight = pass.size() == event.grants.size();
-  if (failure.code == Errc::device_lost && event.failed_elsewhere) {
+  if (failure.code == Errc::device_lost && failed.is_elsewhere) {
     inputs_lost(failure, pass);
   } else if (failure.code == Errc::device_lost) {
     retire(event.worker, failure, std::move(pass));
   } else if (failure.code == Errc::device_full) {
-    device_full(event, std::move(pass));
+    device_full(event, failure, std::move(pass));
   } else if (all_in_flight && !is_of_sample(failure.code)) {
     end_job(false, failure);
   } else if (!all_in_flight || pass.size() > 1) {
@@ -59,11 +60,12 @@ void CoordinatorPolicy::pass_failed(const GrantResult& event,
 /// A GPU's memory is its own: fewer rows at once may fit, and if one does not,
 /// another device may have more.
 void CoordinatorPolicy::device_full(const GrantResult& event,
+                                    const Failure& failure,
                                     std::vector<SampleTask> pass) {
   ++recoveries_;
   const auto rows = static_cast<int>(event.grants.size());
   if (rows == 1) {
-    retire(event.worker, *event.failure, std::move(pass));
+    retire(event.worker, failure, std::move(pass));
     return;
   }
   int& most = at(event.worker).traits.max_rows;
@@ -416,16 +418,17 @@ void CoordinatorPolicy::inputs_lost(const Failure& failure,
   }
 }
 
-/// Inputs of the tasks were not at their holders. Another process may hold
-/// them; a task of an old run is dropped.
-void CoordinatorPolicy::inputs_gone(const GrantResult& event,
-                                    std::vector<SampleTask> pass) {
-  for (SampleTask& work : pass) {
+/// Another process may hold the inputs; a task of an old run is dropped. The
+/// result is no sign that the worker's executor lives.
+void CoordinatorPolicy::handle(const GrantResult& /*event*/,
+                               const InputsGone& gone,
+                               std::vector<Answered> pass) {
+  for (SampleTask& work : tasks_of(std::move(pass))) {
     Sample* sample = ended_ ? nullptr : sample_of(work);
     if (sample == nullptr) {
       continue;
     }
-    for (const RemoteValue& value : event.gone) {
+    for (const RemoteValue& value : gone.values) {
       if (value.name.sample_index == sample->index &&
           value.name.run == sample->run) {
         sample->values.remove(value.name.slot, value.process);

@@ -221,42 +221,54 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   if (!worker.alive || worker.epoch != event.epoch) {
     return;  // late: its tasks have gone to another worker
   }
-  std::optional<std::vector<Answered>> answered = take_answered(event);
-  if (!answered) {
-    return;
+  if (auto pass = take_answered(event)) {
+    std::visit(
+        [&](const auto& outcome) { handle(event, outcome, *std::move(pass)); },
+        event.outcome);
   }
-  std::vector<Answered>& pass = *answered;
-  if (event.returned) {
-    reroute(tasks_of(std::move(pass)));
-    return;
-  }
-  if (!event.gone.empty()) {
-    // No sign that its executor lives.
-    inputs_gone(event, tasks_of(std::move(pass)));
-    return;
-  }
-  worker.last_life = now_;
-  worker.heavy_since = now_;
+}
+
+void CoordinatorPolicy::handle(const GrantResult& event, const TasksDone& done,
+                               std::vector<Answered> pass) {
+  Worker& worker = at(event.worker);
   note_speed(worker, event);
-  note_load(event.worker);
-  note_times(worker.traits.execution_class, event.span.duration);
-  tally_.worked(worker.traits.process, event.span.duration);
-  if (!event.failure) {
-    Duration& slowest =
-        times_of(worker.traits.execution_class).slowest[event.span.op];
-    slowest = std::max(slowest, event.span.duration);
-  }
-  settle_ticks(worker, event.ticks, pass);
+  Duration& slowest =
+      times_of(worker.traits.execution_class).slowest[event.span.op];
+  slowest = std::max(slowest, event.span.duration);
+  note_pass(event, pass);
   // Before what follows from it: nothing of a sample is seen after its end.
   const std::size_t show = commands_.size();
   commands_.emplace_back(ShowResult{});
-  if (event.failure) {
-    pass_failed(event, tasks_of(std::move(pass)));
-  } else {
-    auto accepted = apply_results(event, pass);
-    std::get<ShowResult>(commands_[show]).samples = std::move(accepted);
-  }
+  auto accepted = apply_results(event.worker, done.results, pass);
+  std::get<ShowResult>(commands_[show]).samples = std::move(accepted);
   report_progress();
+}
+
+void CoordinatorPolicy::handle(const GrantResult& event,
+                               const TasksFailed& failed,
+                               std::vector<Answered> pass) {
+  note_pass(event, pass);
+  commands_.emplace_back(ShowResult{});
+  pass_failed(event, failed, tasks_of(std::move(pass)));
+  report_progress();
+}
+
+void CoordinatorPolicy::handle(const GrantResult& /*event*/,
+                               const TasksReturned& /*returned*/,
+                               std::vector<Answered> pass) {
+  reroute(tasks_of(std::move(pass)));
+}
+
+/// The executor has ended a pass.
+void CoordinatorPolicy::note_pass(const GrantResult& event,
+                                  const std::vector<Answered>& pass) {
+  Worker& worker = at(event.worker);
+  worker.last_life = now_;
+  worker.heavy_since = now_;
+  note_load(event.worker);
+  note_times(worker.traits.execution_class, event.span.duration);
+  tally_.worked(worker.traits.process, event.span.duration);
+  settle_ticks(worker, event.ticks, pass);
 }
 
 /// Takes the grants that the result answers. Nothing if the results do not
@@ -264,9 +276,8 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
 /// the worker is fenced, and its tasks are granted again.
 std::optional<std::vector<CoordinatorPolicy::Answered>>
 CoordinatorPolicy::take_answered(const GrantResult& event) {
-  const bool has_results =
-      !event.failure && event.gone.empty() && !event.returned;
-  bool fits = !has_results || event.results.size() == event.grants.size();
+  const auto* const done = std::get_if<TasksDone>(&event.outcome);
+  bool fits = done == nullptr || done->results.size() == event.grants.size();
   std::vector<Answered> pass;
   for (std::size_t i = 0; fits && i < event.grants.size(); ++i) {
     const Outstanding* const found =
@@ -275,9 +286,9 @@ CoordinatorPolicy::take_answered(const GrantResult& event) {
       continue;
     }
     const Task& task = found->work.task;
-    fits = !has_results || (event.results[i].id == task.id &&
-                            event.results[i].version == task.version &&
-                            is_whole(event, found->work, event.results[i]));
+    fits = done == nullptr || (done->results[i].id == task.id &&
+                               done->results[i].version == task.version &&
+                               is_whole(event, found->work, done->results[i]));
     if (fits) {
       pass.push_back({take_grant(event.worker, event.grants[i], true), i});
     }

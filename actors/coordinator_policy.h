@@ -215,6 +215,15 @@ class CoordinatorPolicy {
   void handle(const WorkerDown& event);
   void handle(const WorkerBeat& event);
   void handle(const GrantResult& event);
+  // By what became of the tasks; `pass` has those that are still waited for.
+  void handle(const GrantResult& event, const TasksDone& done,
+              std::vector<Answered> pass);
+  void handle(const GrantResult& event, const TasksFailed& failed,
+              std::vector<Answered> pass);
+  void handle(const GrantResult& event, const InputsGone& gone,
+              std::vector<Answered> pass);
+  void handle(const GrantResult& event, const TasksReturned& returned,
+              std::vector<Answered> pass);
   void handle(const ValuesFetched& event);
   void handle(const CutTaken& event);
   void handle(const TimeTick& event);
@@ -352,15 +361,18 @@ class CoordinatorPolicy {
   void note_row_links();
   void settle_ticks(Worker& worker, std::uint64_t ticks,
                     const std::vector<Answered>& pass);
+  void note_pass(const GrantResult& event, const std::vector<Answered>& pass);
   void note_speed(Worker& worker, const GrantResult& event);
   [[nodiscard]] std::vector<WorkerSpeed> measured_speeds() const;
   /// Returns the samples whose methods took something.
-  SampleList apply_results(const GrantResult& event,
+  SampleList apply_results(int worker,
+                           const std::vector<samplers::TaskResult>& results,
                            const std::vector<Answered>& pass);
   /// False when the method has dropped it.
   bool apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
-  void pass_failed(const GrantResult& event, std::vector<SampleTask> pass);
+  void pass_failed(const GrantResult& event, const TasksFailed& failed,
+                   std::vector<SampleTask> pass);
   void lose_workers(const std::vector<int>& lost);
   void reroute(std::vector<SampleTask> tasks);
   void count_losses(int worker, const std::string& what,
@@ -378,12 +390,12 @@ class CoordinatorPolicy {
   std::vector<SampleTask> take_tasks_of(int worker);
   void renew_leases_after_a_gap();
   [[nodiscard]] Duration lease_of(int worker) const;
-  void device_full(const GrantResult& event, std::vector<SampleTask> pass);
+  void device_full(const GrantResult& event, const Failure& failure,
+                   std::vector<SampleTask> pass);
   void retire(int worker, const Failure& cause, std::vector<SampleTask> lost);
   void remove_workers(const std::vector<int>& workers, const Failure& cause,
                       std::vector<SampleTask> lost);
   void inputs_lost(const Failure& failure, const std::vector<SampleTask>& pass);
-  void inputs_gone(const GrantResult& event, std::vector<SampleTask> pass);
   void restart_in_class(Sample& sample, std::optional<Failure> cause = {});
   void restart(Sample& sample, std::size_t group);
   void cancel_waiting(std::uint64_t index);

@@ -64,8 +64,10 @@ void Firing::run_next() noexcept {
     const auto finish = [self = shared_from_this(), work] {
       GrantResult result = work->finish();
       result.span.process = self->spec_.process;
-      for (RemoteValue& value : result.gone) {
-        value.process = self->spec_.process;
+      if (auto* const gone = std::get_if<InputsGone>(&result.outcome)) {
+        for (RemoteValue& value : gone->values) {
+          value.process = self->spec_.process;
+        }
       }
       self->on(WorkDone{std::move(result)});
     };
@@ -116,9 +118,8 @@ void Firing::perform(AwaitInputs& await) {
 }
 
 void Firing::perform(GrantResult& result) {
-  const bool is_stopped =
-      result.failure && result.failure->code == Errc::interrupted;
-  if (is_stopped) {
+  const auto* const failed = std::get_if<TasksFailed>(&result.outcome);
+  if (failed != nullptr && failed->failure.code == Errc::interrupted) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) {
       return;  // the end of its worker is news of its own

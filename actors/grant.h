@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kernels/core/clock.h"
@@ -84,7 +85,7 @@ struct Grant {
 };
 
 /// Asks the worker to return these grants, if their tasks have not begun. A
-/// GrantResult with `returned` names the grants that come back; the other
+/// GrantResult with TasksReturned names the grants that come back; the other
 /// grants end with results. A second recall of a grant changes nothing.
 struct Recall {
   int worker = 0;
@@ -145,24 +146,32 @@ struct HeldValue {
   Device memory;
 };
 
-/// What became of granted tasks that ran together.
+/// The tasks ran.
+struct TasksDone {
+  std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
+};
+/// The pass ended with an error.
+struct TasksFailed {
+  Failure failure;
+  /// With Errc::device_lost: the worker's own device works. Another device
+  /// failed, whose memory the grant had to read.
+  bool is_elsewhere = false;
+};
+/// No task ran: the holders of these inputs did not have them.
+struct InputsGone {
+  std::vector<RemoteValue> values;
+};
+/// No task ran: the worker returns the grants.
+struct TasksReturned {};
+
+/// What became of granted tasks that ran together, or were to.
 struct GrantResult {
   std::vector<std::uint64_t> grants;  ///< of the tasks, in their order
   int worker = 0;
   std::uint32_t epoch = 0;
-  std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
-  std::optional<Failure> failure;             ///< then there are no results
-  /// Inputs that their holders did not have. Then no task ran: there are no
-  /// results, and no failure.
-  std::vector<RemoteValue> gone;
-  /// The worker returns these grants without having begun them. There are no
-  /// results.
-  bool returned = false;
+  std::variant<TasksDone, TasksFailed, InputsGone, TasksReturned> outcome;
   /// Values that the worker's process now holds: outputs, fetched inputs.
   std::vector<HeldValue> held;
-  /// With Errc::device_lost: the worker's own device works. Another device
-  /// failed, whose memory the grant had to read.
-  bool failed_elsewhere = false;
   std::vector<Preview> previews;
   std::vector<TrajectoryPoint> points;
   std::uint64_t ticks = 0;  ///< of the worker, when they were done

@@ -144,17 +144,32 @@ void visit_fields(Visitor& visit, T& r) {
   visit("duration", r.duration);
 }
 
+template <typename Visitor, AnyConst<TasksDone> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("results", r.results);
+}
+
+template <typename Visitor, AnyConst<TasksFailed> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("failure", r.failure);
+  visit("is_elsewhere", r.is_elsewhere);
+}
+
+template <typename Visitor, AnyConst<InputsGone> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("values", r.values);
+}
+
+template <typename Visitor, AnyConst<TasksReturned> T>
+void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+
 template <typename Visitor, AnyConst<GrantResult> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("grants", r.grants);
   visit("worker", r.worker);
   visit("epoch", r.epoch);
-  visit("results", r.results);
-  visit("failure", r.failure);
-  visit("gone", r.gone);
+  visit("outcome", r.outcome);
   visit("held", r.held);
-  visit("failed_elsewhere", r.failed_elsewhere);
-  visit("returned", r.returned);
   visit("previews", r.previews);
   visit("points", r.points);
   visit("ticks", r.ticks);

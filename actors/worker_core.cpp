@@ -189,13 +189,14 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
     require(!ctx.stop_requested(), Errc::interrupted, "worker",
             "stop was requested");
     std::vector<BoundTask> bound;
+    std::vector<RemoteValue> gone;
     for (const SampleTask& work : grant.tasks) {
       tables_.push_back(store.open(work.sample_index, work.run));
       runs_.push_back(work.run);
       for (const samplers::Slot slot : work.task.inputs) {
         if (!tables_.back()->has(slot) &&
             !is_made_by(bound, tables_.back().get(), slot)) {
-          result_.gone.push_back({{work.sample_index, work.run, slot}, 0});
+          gone.push_back({{work.sample_index, work.run, slot}, 0});
         }
       }
       if (job.trace) {
@@ -203,7 +204,8 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
       }
       bound.push_back({work.sample_index, work.task, tables_.back().get()});
     }
-    if (!result_.gone.empty()) {
+    if (!gone.empty()) {
+      result_.outcome = InputsGone{std::move(gone)};
       return;  // its process has lost them, or the sample's run is over
     }
     queued_ =
@@ -240,7 +242,7 @@ GrantResult Execution::finish() noexcept {
       // Before anybody can read what was made: whoever does so begins later.
       note_end();
       std::vector<HeldValue> made = made_values();
-      result_.results = job_.runner.finish(ctx_, *queued_);
+      result_.outcome = TasksDone{job_.runner.finish(ctx_, *queued_)};
       if (job_.trace) {
         std::ranges::transform(made, std::back_inserter(result_.made),
                                &HeldValue::name);
@@ -296,20 +298,19 @@ std::vector<HeldValue> Execution::made_values() const {
 
 /// Call inside `catch`.
 void Execution::fail() noexcept {
-  result_.results.clear();
   // They show what did not happen.
   result_.made.clear();
   result_.reads.clear();
   result_.previews.clear();
   result_.points.clear();
-  result_.failure = current_failure();
+  auto& [failure, is_elsewhere] =
+      result_.outcome.emplace<TasksFailed>(TasksFailed{current_failure()});
   // An error that names this device counts as its failure, even if the device
   // still answers: its part of the model may be gone.
-  result_.failed_elsewhere =
-      result_.failure->code == Errc::device_lost &&
-      result_.failure->place != to_string(ctx_.device()) && is_well(ctx_);
-  if (!result_.failed_elsewhere) {
-    name_device(ctx_, *result_.failure);
+  is_elsewhere = failure.code == Errc::device_lost &&
+                 failure.place != to_string(ctx_.device()) && is_well(ctx_);
+  if (!is_elsewhere) {
+    name_device(ctx_, failure);
   }
 }
 

@@ -78,7 +78,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Recall& recall) {
   GrantResult result;
   result.worker = worker_;
   result.epoch = epoch_;
-  result.returned = true;
+  result.outcome = TasksReturned{};
   for (const std::uint64_t id : recall.grants) {
     if (waiting_.take(id)) {
       result.grants.push_back(id);
@@ -200,7 +200,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(InputGone& gone) {
   }
   result.worker = worker_;
   result.epoch = epoch_;
-  result.gone = {gone.value};
+  result.outcome = InputsGone{{gone.value}};
   Commands commands;
   commands.push_back(std::move(result));
   return commands;

@@ -210,8 +210,10 @@ void Company::end_pass(std::size_t index) {
   const std::unique_ptr<Execution> pass = std::move(worker.pass);
   GrantResult result = pass->finish();
   result.ticks = worker.ticks;
-  for (RemoteValue& value : result.gone) {
-    value.process = static_cast<int>(index);
+  if (auto* const gone = std::get_if<InputsGone>(&result.outcome)) {
+    for (RemoteValue& value : gone->values) {
+      value.process = static_cast<int>(index);
+    }
   }
   for (const HeldValue& held : result.held) {
     const ValueName& name = held.name;

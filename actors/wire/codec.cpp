@@ -110,8 +110,8 @@ std::string encode(const News& news) {
 }
 
 News decode_news(std::span<const std::byte> bytes) {
-  News news = RecordReader::read_one_of<News>(limited(bytes, kMostNewsBytes),
-                                              kMostNewsEntries);
+  News news = RecordReader::read<News>(limited(bytes, kMostNewsBytes),
+                                       kMostNewsEntries);
   std::visit([](const auto& one) { expect_whole(one); }, news);
   return news;
 }
@@ -146,8 +146,8 @@ std::string encode(const ClientQuestion& question) {
 }
 
 ClientQuestion decode_question(std::span<const std::byte> bytes) {
-  return RecordReader::read_one_of<ClientQuestion>(
-      limited(bytes, kMostClientBytes), 0);
+  return RecordReader::read<ClientQuestion>(limited(bytes, kMostClientBytes),
+                                            0);
 }
 
 std::string encode(const ClientAnswer& answer) {
@@ -162,8 +162,8 @@ std::string encode(const ClientAnswer& answer) {
 }
 
 ClientAnswer decode_answer(std::span<const std::byte> bytes) {
-  return RecordReader::read_one_of<ClientAnswer>(
-      limited(bytes, kMostClientBytes), kMostNewsEntries);
+  return RecordReader::read<ClientAnswer>(limited(bytes, kMostClientBytes),
+                                          kMostNewsEntries);
 }
 
 std::string encode_outline(const Parcel& parcel) {

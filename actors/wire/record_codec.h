@@ -101,15 +101,6 @@ class RecordWriter {
     RecordWriter(bytes).fields(record);
     return bytes;
   }
-  /// Alternative i of the variant is field i + 1.
-  template <typename... Ts>
-  static std::string write(const std::variant<Ts...>& one_of) {
-    std::string bytes;
-    RecordWriter writer(bytes);
-    writer.number_ = static_cast<std::uint32_t>(one_of.index()) + 1;
-    std::visit([&](const auto& one) { writer.message(one); }, one_of);
-    return bytes;
-  }
 
   template <typename T>
   void operator()(const FieldKey& key, const T& value) {
@@ -123,6 +114,12 @@ class RecordWriter {
   template <typename T>
   void fields(const T& record) {
     visit_fields(*this, record);
+  }
+  /// Alternative i is field i + 1.
+  template <typename... Ts>
+  void fields(const std::variant<Ts...>& one_of) {
+    number_ = static_cast<std::uint32_t>(one_of.index()) + 1;
+    std::visit([&](const auto& one) { message(one); }, one_of);
   }
 
   void varint(std::uint64_t value) {
@@ -240,6 +237,10 @@ class RecordWriter {
                                            const T& value) {
     always(key, value);
   }
+  template <typename... Ts>
+  void put(const FieldKey& /*key*/, const std::variant<Ts...>& one_of) {
+    message(one_of);
+  }
   template <MaybeUnset T>
   requires(!std::is_arithmetic_v<T> &&
            !NamedRow<T>) void put(const FieldKey& key, const T& value) {
@@ -332,27 +333,6 @@ class RecordReader {
     RecordReader(text_of(bytes), left, ints).fields(record);
     return record;
   }
-  template <typename Variant>
-  static Variant read_one_of(std::span<const std::byte> bytes,
-                             int most_entries) {
-    int left = most_entries;
-    RecordReader reader(text_of(bytes), left, Ints::natural);
-    const std::uint64_t tag = reader.varint();
-    constexpr std::uint64_t kAlternatives = std::variant_size_v<Variant>;
-    const std::uint64_t index = (tag >> 3U) - 1;
-    if ((tag & 7U) != static_cast<std::uint64_t>(WireType::bytes) ||
-        index >= kAlternatives) {
-      refuse("a message of a kind that this version of Troupe does not know");
-    }
-    const std::string_view inner = reader.take(reader.varint());
-    if (!reader.from_.empty()) {
-      refuse("two messages in one");
-    }
-    Variant one_of;
-    reader.emplace(one_of, index, inner,
-                   std::make_index_sequence<kAlternatives>());
-    return one_of;
-  }
 
   template <typename T>
   void operator()(const FieldKey& key, T& value) {
@@ -369,14 +349,6 @@ class RecordReader {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  template <typename Variant, std::size_t... I>
-  void emplace(Variant& one_of, std::uint64_t index, std::string_view inner,
-               std::index_sequence<I...> /*all*/) {
-    (void)((I == index &&
-            (nested(inner, one_of.template emplace<I>()), true)) ||
-           ...);
-  }
-
   template <typename T>
   void fields(T& record) {
     visit_fields(*this, record);
@@ -385,6 +357,26 @@ class RecordReader {
           "a field that this version of Troupe does not know, or that comes "
           "twice");
     }
+  }
+  /// Refuses a message with none of the alternatives, or with two.
+  template <typename... Ts>
+  void fields(std::variant<Ts...>& one_of) {
+    if (!(is_alternative<Ts>(one_of) || ...)) {
+      refuse("a message of a kind that this version of Troupe does not know");
+    }
+    if (!from_.empty()) {
+      refuse("two messages in one");
+    }
+  }
+  /// Whether it is the next one; then it is read.
+  template <typename T, typename Variant>
+  bool is_alternative(Variant& one_of) {
+    ++number_;
+    const bool is_it = has(WireType::bytes);
+    if (is_it) {
+      nested(take(varint()), one_of.template emplace<T>());
+    }
+    return is_it;
   }
   /// A job's numbers may be below 0 here.
   template <typename T>
@@ -516,6 +508,10 @@ class RecordReader {
       }
     }
     refuse_name(name);
+  }
+  template <typename... Ts>
+  void get(std::variant<Ts...>& one_of) {
+    nested(has(WireType::bytes) ? take(varint()) : std::string_view(), one_of);
   }
   template <HasFields T>
   void get(T& record) {

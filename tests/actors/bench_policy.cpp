@@ -183,11 +183,12 @@ class Workshop {
     result.ticks = ++ticks_;
     result.span.op = work.task.op;
     result.span.duration = pass_;
-    result.results = {{work.task.id, work.task.version, {}}};
+    auto& results = std::get<TasksDone>(result.outcome).results;
+    results = {{work.task.id, work.task.version, {}}};
     for (int i = work.task.from;
          work.task.op == samplers::Op::sweep && i < work.task.to; ++i) {
       // Every round of a window settles one point.
-      auto& scalars = result.results.front().scalars;
+      auto& scalars = results.front().scalars;
       scalars.insert(scalars.end(), {1.0, 0.0});
     }
     for (const samplers::Slot slot : work.task.outputs) {
@@ -207,7 +208,7 @@ class Workshop {
     GrantResult result;
     result.worker = recall.worker;
     result.epoch = recall.epoch;
-    result.returned = true;
+    result.outcome = TasksReturned{};
     std::erase_if(ready_[static_cast<std::size_t>(recall.worker)],
                   [&](const SampleTask& work) {
                     const bool goes =

@@ -77,10 +77,11 @@ TEST(CoordinatorPolicy, FencesAWorkerWhoseAnswerHasTooFewOrTooManyResults) {
                     {.workers = alike(2, 3)});
     company.raise_all();
     GrantResult wrong = company.answer(company.take(0));
+    auto& results = std::get<TasksDone>(wrong.outcome).results;
     if (is_short) {
-      wrong.results.pop_back();
+      results.pop_back();
     } else {
-      wrong.results.push_back(wrong.results.front());
+      results.push_back(results.front());
     }
     company.on(wrong);
     EXPECT_EQ(company.fenced, std::vector<int>{0});
@@ -97,8 +98,9 @@ TEST(CoordinatorPolicy, FencesAWorkerWhoseResultIsOfAnotherTask) {
   Company company({.kind = MethodKind::batch}, 2, 6, {.workers = alike(2, 3)});
   company.raise_all();
   GrantResult wrong = company.answer(company.take(0));
-  ASSERT_GE(wrong.results.size(), 2U);
-  ++wrong.results.back().id;
+  auto& results = std::get<TasksDone>(wrong.outcome).results;
+  ASSERT_GE(results.size(), 2U);
+  ++results.back().id;
   company.hear(wrong);
   EXPECT_EQ(company.fenced, std::vector<int>{0});
   company.mailboxes[0].clear();

@@ -192,19 +192,17 @@ class RandomCompany {
       result.worker = some_worker();
       result.held.clear();
     } else if (kind == 2) {
-      result.results.clear();
-      result.returned = true;
+      result.outcome = TasksReturned{};
     } else if (kind == 3) {
-      result.results.clear();
+      auto& gone = result.outcome.emplace<InputsGone>();
       for (const HeldValue& value : result.held) {
-        result.gone.push_back({value.name, random_.between(0, 99)});
+        gone.values.push_back({value.name, random_.between(0, 99)});
       }
     } else if (kind == 4) {
       const Errc codes[] = {Errc::non_finite, Errc::internal,
                             Errc::interrupted};
-      result.results.clear();
-      result.failure =
-          Failure{codes[random_.below(std::size(codes))], "test", "late", {}};
+      result.outcome = TasksFailed{
+          {codes[random_.below(std::size(codes))], "test", "late", {}}};
     }
     if (random_.chance(0.3)) {
       for (std::uint64_t& grant : result.grants) {
@@ -223,6 +221,7 @@ class RandomCompany {
     }
     GrantResult result = company_.answer(box.front());
     result.held.clear();
+    auto& results = std::get<TasksDone>(result.outcome).results;
     switch (random_.below(4)) {
       case 0: {
         // The result names a worker that did not get the grant.
@@ -234,13 +233,13 @@ class RandomCompany {
         return;
       }
       case 1:
-        result.results.pop_back();
+        results.pop_back();
         break;
       case 2:
-        result.results.front().id += 1 + random_.below(3);
+        results.front().id += 1 + random_.below(3);
         break;
       default:
-        ++result.results.front().version;
+        ++results.front().version;
         break;
     }
     company_.hear(result);

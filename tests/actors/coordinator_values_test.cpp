@@ -146,7 +146,7 @@ GrantResult nothing_ran(const Grant& grant) {
   }
   result.worker = grant.worker;
   result.epoch = grant.epoch;
-  result.gone = grant.remote_inputs;
+  result.outcome = InputsGone{grant.remote_inputs};
   return result;
 }
 
@@ -299,8 +299,10 @@ TEST(CoordinatorValues, FencesAWorkerThatSaysLessThanItMade) {
   expect_done_in_spite_of(MethodKind::batch, samplers::Op::evaluate,
                           [](GrantResult& less) { less.held.pop_back(); });
   expect_done_in_spite_of(
-      MethodKind::picard, samplers::Op::sweep,
-      [](GrantResult& less) { less.results.back().scalars.pop_back(); });
+      MethodKind::picard, samplers::Op::sweep, [](GrantResult& less) {
+        auto& results = std::get<TasksDone>(less.outcome).results;
+        results.back().scalars.pop_back();
+      });
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(DeviceLoss, BlamesNoWorkerForWhatItReadsElsewhere) {
   company.raise_all();
   company.run_one(0);
   GrantResult result = company.fail(company.take(0), Errc::device_lost);
-  result.failed_elsewhere = true;
+  std::get<TasksFailed>(result.outcome).is_elsewhere = true;
   company.on(result);
   EXPECT_TRUE(company.retired.empty());
   EXPECT_TRUE(company.workers_of_run.contains({0, 1}));
@@ -108,7 +108,7 @@ TEST(DeviceLoss, GivesUpASampleWhoseInputsAreLostForEver) {
   int failures = 0;
   for (; company.times_ended == 0 && failures < 1000; ++failures) {
     GrantResult result = company.fail(company.take(0), Errc::device_lost);
-    result.failed_elsewhere = true;
+    std::get<TasksFailed>(result.outcome).is_elsewhere = true;
     company.on(result);
   }
   EXPECT_LT(failures, 100);

@@ -104,7 +104,7 @@ TEST_F(Firings, AnswerForAPassThatIsDoneWhenTheirWorkerEnds) {
   firing_->on(grant({task(1)}));
   executor_.run_all();
   ASSERT_EQ(answers_.size(), 1U);
-  EXPECT_FALSE(answers_[0].failure);
+  EXPECT_TRUE(std::holds_alternative<TasksDone>(answers_[0].outcome));
 }
 
 /// Every call that the actor, the store and the executor make on a Firing, in

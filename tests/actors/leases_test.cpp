@@ -100,10 +100,9 @@ TEST(Losses, ThatDoNotCountEndNoJobHoweverMany) {
     const Grant next = company.take(worker);
     ASSERT_FALSE(next.tasks.at(0).task.inputs.empty());
     GrantResult gone = company.answer(next);
-    gone.results.clear();
     gone.held.clear();
-    gone.gone = {
-        {{0, next.tasks[0].run, next.tasks[0].task.inputs.front()}, process}};
+    gone.outcome = InputsGone{
+        {{{0, next.tasks[0].run, next.tasks[0].task.inputs.front()}, process}}};
     company.on(gone);
     company.forget(worker);
     company.on(ProcessDown{process, {}});

@@ -160,7 +160,8 @@ class LyingHub final : public HubBefore {
     const std::span<const std::byte> bytes = record.span();
     wire::News news = wire::decode_news(bytes.subspan(1));
     auto* const result = std::get_if<GrantResult>(&news);
-    if (result != nullptr && !result->results.empty() &&
+    if (result != nullptr &&
+        std::holds_alternative<TasksDone>(result->outcome) &&
         !has_lied_.exchange(true)) {
       lie_(*result);
       record = net::share(std::string(1, static_cast<char>(bytes[0])) +

@@ -131,13 +131,14 @@ class Company {
     result.span.op = pass.tasks.at(0).task.op;
     result.worker = pass.worker;
     result.epoch = pass.epoch;
+    auto& results = std::get<TasksDone>(result.outcome).results;
     for (const SampleTask& work : pass.tasks) {
       result.grants.push_back(work.grant);
       samplers::TaskResult one{work.task.id, work.task.version, {}};
       if (work.task.op == samplers::Op::sweep) {
         one.scalars = {0.0, 1.0};
       }
-      result.results.push_back(one);
+      results.push_back(one);
       const Device memory =
           traits_[static_cast<std::size_t>(pass.worker)].device;
       for (const samplers::Slot slot : work.task.outputs) {
@@ -151,9 +152,8 @@ class Company {
   }
   [[nodiscard]] GrantResult fail(const Grant& pass, Errc code) const {
     GrantResult result = answer(pass);
-    result.results.clear();
     result.held.clear();
-    result.failure = Failure{code, "test", "made to fail", {}};
+    result.outcome = TasksFailed{{code, "test", "made to fail", {}}};
     return result;
   }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <variant>
 
 #include "actors/message_fields.h"
 #include "actors/wire/record_codec.h"
@@ -111,6 +112,11 @@ class RandomFields {
   }
   void fill(samplers::MethodKind& row) {
     row = samplers::method_table()[below(samplers::method_table().size())];
+  }
+  template <typename... Ts>
+  void fill(std::variant<Ts...>& one_of) {
+    std::uint64_t left = below(sizeof...(Ts)) + 1;
+    ((--left == 0 ? fill(one_of.template emplace<Ts>()) : void()), ...);
   }
   template <HasFields T>
   void fill(T& record) {

@@ -53,7 +53,7 @@ class ProtoText {
     fields_ = std::move(outer);
     number_ = before;
   }
-  /// A message that is one of several.
+  /// A message that has one of several fields.
   template <typename... Ts>
   void add_one_of(const std::string& name, std::variant<Ts...> /*all*/) {
     (add<Ts>(), ...);
@@ -104,6 +104,14 @@ class ProtoText {
   template <HasFields T>
   std::string type_of(Key, const T&) {
     return message<T>();
+  }
+  /// A message that is named as its field.
+  template <typename... Ts>
+  std::string type_of(Key key, const std::variant<Ts...>& all) {
+    std::string name = key.name;
+    name.at(0) = static_cast<char>(std::toupper(key.name[0]));
+    add_one_of(name, all);
+    return name;
   }
   template <typename T>
   std::string type_of(Key key, const std::optional<T>&) {

@@ -146,13 +146,14 @@ TEST(Fields, NameEveryMember) {
       samplers::ScheduleTable, samplers::NoiseLevel, samplers::GraphNode,
       samplers::GraphEdge, samplers::GraphTable, samplers::MethodOptions,
       ValueName, samplers::TaskResult, RemoteValue, FreedSlots, Grant, Failure,
-      HeldValue, ReadValue, Preview, TrajectoryPoint, TraceSpan, GrantResult,
-      WorkerUp, WorkerDown, WorkerBeat, FreeValues, DropRuns, Recall,
-      DeviceMeans, ProcessMeans, ProcessJoined, AdmitProcess, RefuseProcess,
-      CancelSample, DrainProcess, Offer, Join, EndWorker, PeerTokens,
-      PeerAddress, JobOver, ProcessReport, DamagedValue, EncoderRecord,
-      EncodingRecord, StandBy, EncodingDone, EncodingRefused, NextJob, Welcome,
-      PeerGreeting, AskStatus, AskStop, Granted, NodeStatus, JobStatus>();
+      HeldValue, ReadValue, Preview, TrajectoryPoint, TraceSpan, TasksDone,
+      TasksFailed, InputsGone, TasksReturned, GrantResult, WorkerUp, WorkerDown,
+      WorkerBeat, FreeValues, DropRuns, Recall, DeviceMeans, ProcessMeans,
+      ProcessJoined, AdmitProcess, RefuseProcess, CancelSample, DrainProcess,
+      Offer, Join, EndWorker, PeerTokens, PeerAddress, JobOver, ProcessReport,
+      DamagedValue, EncoderRecord, EncodingRecord, StandBy, EncodingDone,
+      EncodingRefused, NextJob, Welcome, PeerGreeting, AskStatus, AskStop,
+      Granted, NodeStatus, JobStatus>();
   expect_all_members<SampleTask>(num_members<samplers::Task>() - 1);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
@@ -278,6 +279,30 @@ TEST(Wire, RefusesTwoMessagesInOne) {
   EXPECT_THROW((void)wire::decode_news(bytes_of(beat + beat)), Error);
   EXPECT_THROW((void)wire::decode_news({}), Error);
   EXPECT_THROW((void)wire::decode_news(bytes_of("no message")), Error);
+}
+
+TEST(Wire, RefusesAResultWithoutAnOutcomeAndOneWithTwo) {
+  troupe::wire::News message;
+  auto& result = *message.mutable_grant_result();
+  const auto is_read = [&message] {
+    try {
+      (void)wire::decode_news(bytes_of(message.SerializeAsString()));
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  EXPECT_FALSE(is_read());
+  auto& outcome = *result.mutable_outcome();
+  EXPECT_FALSE(is_read());
+  outcome.mutable_inputs_gone();
+  EXPECT_TRUE(is_read());
+  for (const int other : {1, 2, 3, 4}) {
+    auto& again = *outcome.GetReflection()->MutableUnknownFields(&outcome);
+    again.AddLengthDelimited(other, {});
+    EXPECT_FALSE(is_read()) << other;
+    again.Clear();
+  }
 }
 
 /// Protobuf's zero, never the struct's own default.

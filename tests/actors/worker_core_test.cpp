@@ -62,8 +62,7 @@ TEST(Execute, WritesTheOutputsOfItsTasks) {
   const Grant grant = first_grant(shop, 4);
   const GrantResult result =
       Execution(grant, ctx, shop.job, shop.samples).finish();
-  ASSERT_FALSE(result.failure);
-  ASSERT_EQ(result.results.size(), 1U);
+  ASSERT_EQ(std::get<TasksDone>(result.outcome).results.size(), 1U);
   const auto slots = shop.samples.open(4);
   EXPECT_TRUE(slots->find(grant.tasks[0].task.outputs[0]).has_value());
   EXPECT_TRUE(result.made.empty()) << "nobody traces the job";
@@ -89,9 +88,8 @@ TEST(Execute, PutsAnErrorIntoTheResult) {
   ExecContext ctx;
   const GrantResult result =
       Execution(first_grant(shop, 0), ctx, shop.job, shop.samples).finish();
-  ASSERT_TRUE(result.failure);
-  EXPECT_EQ(result.failure->code, Errc::unsupported);
-  EXPECT_TRUE(result.results.empty());
+  EXPECT_EQ(std::get<TasksFailed>(result.outcome).failure.code,
+            Errc::unsupported);
 }
 
 TEST(Execute, ShowsNothingOfAGrantThatFailed) {
@@ -103,7 +101,7 @@ TEST(Execute, ShowsNothingOfAGrantThatFailed) {
   evaluates.tasks.push_back({4, method->ready(samplers::kNothingAhead).at(0)});
   const GrantResult first =
       Execution(evaluates, ctx, shown, shop.samples).finish();
-  ASSERT_TRUE(method->apply(first.results.at(0)));
+  ASSERT_TRUE(method->apply(std::get<TasksDone>(first.outcome).results.at(0)));
   const samplers::Task step = method->ready(samplers::kNothingAhead).at(0);
   Grant steps;
   steps.tasks = {{4, step}};
@@ -116,7 +114,7 @@ TEST(Execute, ShowsNothingOfAGrantThatFailed) {
   steps.tasks = {{4, step}, {5, step}};
   const GrantResult failed =
       Execution(steps, ctx, shown, shop.samples).finish();
-  EXPECT_TRUE(failed.failure);
+  EXPECT_TRUE(std::holds_alternative<TasksFailed>(failed.outcome));
   EXPECT_TRUE(failed.previews.empty());
   EXPECT_TRUE(failed.points.empty());
 }
@@ -132,11 +130,10 @@ TEST(Execute, SaysWhichInputsItsProcessHasLost) {
   shop.samples.free({5, 0, {samplers::kInitialSlot}});
   const GrantResult result =
       Execution(grant, ctx, shop.job, shop.samples).finish();
-  EXPECT_FALSE(result.failure);
-  EXPECT_TRUE(result.results.empty());
   EXPECT_EQ(result.grants, (std::vector<std::uint64_t>{7, 8}));
-  ASSERT_EQ(result.gone.size(), 1U);
-  EXPECT_EQ(result.gone[0].name, (ValueName{5, 0, samplers::kInitialSlot}));
+  const auto& gone = std::get<InputsGone>(result.outcome).values;
+  ASSERT_EQ(gone.size(), 1U);
+  EXPECT_EQ(gone[0].name, (ValueName{5, 0, samplers::kInitialSlot}));
   EXPECT_EQ(shop.samples.open(4)->size(), 0U) << "nothing ran";
 }
 
@@ -146,8 +143,8 @@ TEST(Execute, DoesNothingAfterAStop) {
   ctx.request_stop();
   const GrantResult result =
       Execution(first_grant(shop, 0), ctx, shop.job, shop.samples).finish();
-  ASSERT_TRUE(result.failure);
-  EXPECT_EQ(result.failure->code, Errc::interrupted);
+  EXPECT_EQ(std::get<TasksFailed>(result.outcome).failure.code,
+            Errc::interrupted);
   EXPECT_EQ(shop.samples.size(), 0U);
 }
 
@@ -215,8 +212,8 @@ class ThreadCompany {
     }
     while (!over_) {
       const GrantResult result = next_result();
-      if (result.failure) {
-        ADD_FAILURE() << result.failure->message;
+      if (const auto* failed = std::get_if<TasksFailed>(&result.outcome)) {
+        ADD_FAILURE() << failed->failure.message;
         break;
       }
       feed(result);

@@ -66,7 +66,7 @@ TEST(WorkerPolicy, GivesBackWhatItHasNotBegun) {
   const auto commands = policy.on(Recall{3, 1, {7, 8, 9, 10}});
   ASSERT_EQ(commands.size(), 1U);
   const auto& result = std::get<GrantResult>(commands[0]);
-  EXPECT_TRUE(result.returned);
+  EXPECT_TRUE(std::holds_alternative<TasksReturned>(result.outcome));
   EXPECT_EQ(std::set(result.grants.begin(), result.grants.end()),
             (std::set<std::uint64_t>{8, 9}));
   EXPECT_EQ(policy.held(), Numbers{7});
@@ -239,8 +239,8 @@ TEST(WorkerPolicy, SaysWhichInputsWereGone) {
   EXPECT_EQ(result.grants, (Numbers{7, 8}));
   EXPECT_EQ(result.worker, 3);
   EXPECT_EQ(result.epoch, 1U);
-  EXPECT_EQ(result.gone, remote_grant().remote_inputs);
-  EXPECT_FALSE(result.failure);
+  EXPECT_EQ(std::get<InputsGone>(result.outcome).values,
+            remote_grant().remote_inputs);
   EXPECT_EQ(policy.held(), Numbers{9});
 }
 

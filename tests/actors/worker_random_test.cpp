@@ -208,8 +208,7 @@ class RandomWorker {
          policy_.on(InputGone{{name, random_.between(0, 3)}})) {
       const auto& result = std::get<GrantResult>(command);
       EXPECT_FALSE(result.grants.empty());
-      EXPECT_FALSE(result.returned);
-      EXPECT_EQ(result.gone.at(0).name, name);
+      EXPECT_EQ(std::get<InputsGone>(result.outcome).values.at(0).name, name);
       for (const std::uint64_t number : result.grants) {
         EXPECT_TRUE(held_.at(number).missing.contains(name));
         held_.erase(number);
@@ -277,7 +276,7 @@ class RandomWorker {
     std::multiset<std::uint64_t> returned;
     for (WorkerCommand& command : policy_.on(recall)) {
       const auto& result = std::get<GrantResult>(command);
-      EXPECT_TRUE(result.returned);
+      EXPECT_TRUE(std::holds_alternative<TasksReturned>(result.outcome));
       returned.insert(result.grants.begin(), result.grants.end());
     }
     EXPECT_TRUE(std::ranges::equal(returned, expected));

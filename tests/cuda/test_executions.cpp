@@ -43,7 +43,8 @@ struct Shop {
     return made;
   }
   void take(std::uint64_t sample, const GrantResult& result) const {
-    ASSERT_FALSE(result.failure) << result.failure->message;
+    const auto* const done = std::get_if<TasksDone>(&result.outcome);
+    ASSERT_NE(done, nullptr);
     ASSERT_EQ(result.previews.size(), 1U);
     ASSERT_FALSE(result.points.empty());
     const Tensor& newest = result.points.back().latents;
@@ -56,7 +57,7 @@ struct Shop {
     for (const float value : preview.span<float>()) {
       ASSERT_TRUE(std::isfinite(value));
     }
-    ASSERT_TRUE(methods[sample]->apply(result.results.at(0)));
+    ASSERT_TRUE(methods[sample]->apply(done->results.at(0)));
   }
   [[nodiscard]] Tensor on_the_cpu(std::uint64_t sample) {
     return plain_loop(schedule, noise, runner, network.latent_shape(), sample);
@@ -141,7 +142,7 @@ TEST_P(Executions, DecodeBehindAnotherGrantWithoutAWait) {
   Execution execution(decode, gpu, shop.job, shop.samples);
   EXPECT_EQ(emulator::counters(0).host_waits, before);
   shop.take(1, other.finish());
-  EXPECT_FALSE(execution.finish().failure);
+  EXPECT_TRUE(std::holds_alternative<TasksDone>(execution.finish().outcome));
   const auto pixels = std::get<Tensor>(shop.samples.open(0)->get(1000));
   EXPECT_EQ(pixels.device(), Device{});
   EXPECT_TRUE(bytes_equal(pixels, shop.on_the_cpu(0)));
@@ -203,11 +204,11 @@ TEST_P(Executions, FailWithTheDeviceWhicheverHalfMeetsIt) {
     while (!b.is_done()) {
     }
     for (const GrantResult& result : {a.finish(), b.finish()}) {
-      ASSERT_TRUE(result.failure) << at;
-      EXPECT_EQ(result.failure->code, Errc::device_lost);
-      EXPECT_EQ(result.failure->place, "cuda:0");
-      EXPECT_FALSE(result.failed_elsewhere);
-      EXPECT_TRUE(result.results.empty());
+      const auto* const failed = std::get_if<TasksFailed>(&result.outcome);
+      ASSERT_NE(failed, nullptr) << at;
+      EXPECT_EQ(failed->failure.code, Errc::device_lost);
+      EXPECT_EQ(failed->failure.place, "cuda:0");
+      EXPECT_FALSE(failed->is_elsewhere);
     }
   }
 }
@@ -240,9 +241,10 @@ TEST_P(Executions, FailThemselvesWhereTheErrorNamesTheirDevice) {
     ExecContext gpu(1, kGpu);
     const GrantResult result =
         Execution(shop.grant(0), gpu, job, *store).finish();
-    ASSERT_TRUE(result.failure);
-    EXPECT_EQ(result.failure->code, Errc::device_lost);
-    EXPECT_EQ(result.failed_elsewhere, place == "cuda:1");
+    const auto* const failed = std::get_if<TasksFailed>(&result.outcome);
+    ASSERT_NE(failed, nullptr);
+    EXPECT_EQ(failed->failure.code, Errc::device_lost);
+    EXPECT_EQ(failed->is_elsewhere, place == "cuda:1");
   }
 }
 

@@ -96,7 +96,7 @@ void Ledger::heard(const WorkerBeat& beat, TimePoint now) {
 }
 
 void Ledger::heard(const GrantResult& result) {
-  if (!result.failure && result.gone.empty()) {
+  if (std::holds_alternative<TasksDone>(result.outcome)) {
     const auto worker = static_cast<std::size_t>(result.worker);
     Duration& slowest = slowest_[scenario_.workers.at(worker).execution_class];
     slowest = std::max(slowest, result.span.duration);

@@ -67,6 +67,7 @@ void World::compute_pass(Pass& pass) {
   for (const RemoteValue& input : pass.grant.remote_inputs) {
     pass.result.held.push_back({input.name, {}});
   }
+  std::vector<samplers::TaskResult> results;
   std::map<const SymbolTable*, std::map<samplers::Slot, Symbol>> made_before;
   for (const SampleTask& work : pass.grant.tasks) {
     const auto table = own.open(work.sample_index, work.run);
@@ -76,18 +77,18 @@ void World::compute_pass(Pass& pass) {
       ledger_.expect(!ledger_.is_held(work.grant) ||
                          !is_current({work.sample_index, work.run, 0}),
                      "a worker finds no input of a task that is waited for");
-      pass.result.results.clear();
       pass.made.clear();
-      pass.result.failure =
-          Failure{Errc::internal, "slots", "a slot is empty", {}};
+      pass.result.outcome =
+          TasksFailed{{Errc::internal, "slots", "a slot is empty", {}}};
       return;
     }
     for (std::size_t k = 0; k < made->outputs.size(); ++k) {
       slots.emplace(work.task.outputs.at(k), made->outputs[k]);
     }
-    pass.result.results.push_back(std::move(made->result));
+    results.push_back(std::move(made->result));
     pass.made.push_back({table, work, std::move(made->outputs)});
   }
+  pass.result.outcome = TasksDone{std::move(results)};
 }
 
 void World::end_pass(int index) {
@@ -101,9 +102,8 @@ void World::end_pass(int index) {
   worker.pass.reset();
   if (worker.is_interrupted) {
     pass.made.clear();
-    pass.result.results.clear();
-    pass.result.failure =
-        Failure{Errc::interrupted, "worker", "stop was requested", {}};
+    pass.result.outcome =
+        TasksFailed{{Errc::interrupted, "worker", "stop was requested", {}}};
   }
   for (const Pass::Made& made : pass.made) {
     for (std::size_t k = 0; k < made.outputs.size(); ++k) {
