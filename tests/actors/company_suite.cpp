@@ -95,7 +95,7 @@ class CoordinatorProxy final
                ProcessActor(system().spawn<ProcessProxy>(actor)));
         },
         [this](const ProcessJoined& joined, const ProcessActor& actor) {
-          send(target_, by_wire(joined),
+          send(target_, joined,
                ProcessActor(system().spawn<ProcessProxy>(actor)));
         },
         [this](const WorkerUp& up, const WorkerActor& worker) {
@@ -108,7 +108,7 @@ class CoordinatorProxy final
         [](const ValuesFetched&) {},  // the coordinator tells itself
         [this](const JobFault& fault) { send(target_, fault); },
         [this](const DrainProcess& drain) { send(target_, drain); },
-        [this](const CancelSample& cancel) { carry(cancel); },
+        [this](const CancelSample& cancel) { send(target_, cancel); },
         [this](const LinkMeasured& news) { send(target_, news); },
         [this](const HolderAsked& news) { send(target_, news); },
         [this](const ProcessDown& down) { send(target_, down); },

@@ -342,7 +342,9 @@ TEST(Wire, RefusesNumbersThatNobodyHas) {
   EXPECT_THROW((void)there_and_back(grant), Error);
   const auto joined = [](int threads, ProcessMeans means) {
     return there_and_back(
-        ProcessJoined{1, {{.threads = threads}}, 0, std::move(means)});
+               Join{{{.name = kClass}},
+                    {1, {{.threads = threads}}, 0, std::move(means)}})
+        .joined;
   };
   const std::vector<DeviceMeans> most(kMostDevices);
   EXPECT_EQ(joined(kMostThreads, {1, 2, most}).means.devices, most);
