@@ -42,13 +42,13 @@ TEST(HubVersions, HeardFromWhoListens) {
   const PeerId peer = b.hub->dial(raw.endpoint(), {});
   const auto hello = raw.receive();
   ASSERT_EQ(hello.size(), 2U);
-  raw.send(
-      {hello[0], frame_text({.kind = FrameKind::refuse}, "I am newer", 2)});
+  raw.send({hello[0], frame_text({.kind = FrameKind::refuse}, "I am newer",
+                                 kLinkVersion + 1)});
   ASSERT_TRUE(b.witness.wait_lost(peer));
   const Loss loss = *b.witness.look(peer).loss;
   EXPECT_EQ(loss.cause, LossCause::version);
   EXPECT_EQ(loss.what, raw.endpoint() +
-                           " speaks version 2 of the link protocol, this side "
+                           " speaks version 3 of the link protocol, this side "
                            "version 2; it says: I am newer");
 }
 
