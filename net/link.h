@@ -20,10 +20,9 @@
 //
 //   control  records, each delivered once and in order
 //   values   large immutable bytes, asked for by a key
-//   beats    signs of life: the newest payload, the round trip, the clock
+//   beats    signs of life: the round trip, the clock
 //
-// A link moves bytes. What a record, a key or a payload means is not known
-// here.
+// A link moves bytes. What a record or a key means is not known here.
 
 namespace troupe::net {
 
@@ -35,8 +34,6 @@ inline constexpr std::uint16_t kLinkVersion = 2;
 inline constexpr std::size_t kMostGreetingBytes = std::size_t{64} << 10U;
 /// The most bytes of one record on the control lane.
 inline constexpr std::size_t kMostRecordBytes = std::size_t{8} << 20U;
-/// The most bytes of a beat's payload.
-inline constexpr std::size_t kMostBeatBytes = std::size_t{4} << 10U;
 /// The most bytes of a value's key.
 inline constexpr std::size_t kMostKeyBytes = 1024;
 /// The most parts of a value.
@@ -47,8 +44,6 @@ inline constexpr std::size_t kMostSentenceBytes = 1024;
 /// Names a peer within its hub, from 1 on. Never used twice: a peer that comes
 /// back after it was lost has another number.
 using PeerId = std::uint64_t;
-/// Names a question for a value that this hub asked, from 1 on.
-using FetchId = std::uint64_t;
 /// Names a question for a value that a peer asked, from 1 on.
 using WantId = std::uint64_t;
 
@@ -63,7 +58,7 @@ struct AllowedKey {
 /// and authenticated both ways.
 struct LinkKeys {
   KeyPair own;
-  /// The keys that may dial this hub. `Hub::allow` adds to it.
+  /// The keys that may dial this hub.
   std::vector<AllowedKey> allowed;
 };
 
@@ -121,7 +116,6 @@ enum class FetchStatus : std::uint8_t {
   corrupt,    ///< its hash is not that of the bytes that arrived
   late,       ///< not here at the deadline, or nothing came of it for too long
   lost,       ///< the holder is lost
-  cancelled,
 };
 
 /// A value on a link: parts (for example a description and tensors) that arrive
@@ -178,8 +172,8 @@ class LinkHandler {
   virtual void on_record(PeerId peer, std::span<const std::byte> record) = 0;
   /// `Hub::send` had no room; now half of it is free.
   virtual void on_room(PeerId peer) = 0;
-  /// The newest beat. `round_trip`: set if the beat answers one of ours.
-  virtual void on_beat(PeerId /*peer*/, std::span<const std::byte> /*payload*/,
+  /// A beat. `round_trip`: set if the beat answers one of ours.
+  virtual void on_beat(PeerId /*peer*/,
                        const std::optional<RoundTrip>& /*round_trip*/) {}
   /// A peer asks for a value. Answer with `Hub::give` or `Hub::give_nothing`,
   /// now or as soon as it is made, from any thread. The same question may come
@@ -260,24 +254,16 @@ class Hub {
   /// Sends a record on the control lane. Errors: Errc::invalid_argument for an
   /// empty one and above kMostRecordBytes.
   virtual SendResult send(PeerId peer, SharedBytes record) = 0;
-  /// What the beats to this peer carry from now on. Errors:
-  /// Errc::invalid_argument above kMostBeatBytes.
-  virtual void set_beat(PeerId peer, std::string payload) = 0;
 
   /// Asks a peer for a value. `taker` is called once. Errors:
   /// Errc::invalid_argument for a key above kMostKeyBytes.
-  virtual FetchId fetch(PeerId peer, std::string key, FetchOptions options,
-                        FetchTaker taker) = 0;
-  /// The taker is called with `cancelled`, unless it was called.
-  virtual void cancel(FetchId fetch) = 0;
+  virtual void fetch(PeerId peer, std::string key, FetchOptions options,
+                     FetchTaker taker) = 0;
   /// Answers a question. The bytes are sent from where they are, and held until
   /// the peer has them. Errors: Errc::invalid_argument above kMostValueParts.
   virtual void give(WantId want, Value value) = 0;
   /// The value is not here and will not be.
   virtual void give_nothing(WantId want) = 0;
-
-  /// From now on this key may dial us under this role. Nothing without keys.
-  virtual void allow(const AllowedKey& key) = 0;
 };
 
 /// Makes hubs that reach each other by "inproc://name". Thread: any.

@@ -125,8 +125,6 @@ std::vector<SessionCommand> LinkSession::on(const SessionEvent& event,
           woken(now);
         } else if constexpr (std::is_same_v<Event, SendRecord>) {
           send(it, now);
-        } else if constexpr (std::is_same_v<Event, SetBeat>) {
-          beat_payload_ = it.payload;
         } else if constexpr (std::is_same_v<Event, Accept>) {
           accept(it, now);
         } else if constexpr (std::is_same_v<Event, Leave>) {
@@ -596,18 +594,17 @@ bool LinkSession::is_closed(TimePoint now) {
 
 void LinkSession::send_beat(TimePoint now) {
   const Duration held = now - their_stamp_at_;
-  transmit(
-      {.kind = FrameKind::beat,
-       .a = stamp_of(now),
-       .b = their_stamp_,
-       .c = static_cast<std::uint64_t>(std::chrono::nanoseconds(held).count())},
-      beat_payload_.empty() ? SharedBytes{} : share(beat_payload_));
+  transmit({.kind = FrameKind::beat,
+            .a = stamp_of(now),
+            .b = their_stamp_,
+            .c = static_cast<std::uint64_t>(
+                std::chrono::nanoseconds(held).count())});
   beat_due_ = now + beat_interval_;
 }
 
 void LinkSession::beat(const FrameArrived& frame, TimePoint now) {
   const FrameHead& head = frame.head;
-  if (head.a <= their_stamp_ || frame.payload.size() > kMostBeatBytes) {
+  if (head.a <= their_stamp_) {
     return;  // an older one: the latest wins
   }
   const bool is_first = their_stamp_ == 0;
@@ -620,8 +617,7 @@ void LinkSession::beat(const FrameArrived& frame, TimePoint now) {
     const Duration before = round_trip_.value_or(round_trip->taken);
     round_trip_ = before + (round_trip->taken - before) / kSmoothing;
   }
-  commands_.emplace_back(
-      DeliverBeat{std::string(text_of(frame.payload)), round_trip});
+  commands_.emplace_back(DeliverBeat{round_trip});
   if (is_first) {
     send_beat(now);  // so that both sides soon know the round trip
   }

@@ -21,9 +21,6 @@ namespace troupe::net {
 struct SendRecord {
   SharedBytes record;
 };
-struct SetBeat {
-  std::string payload;
-};
 /// The process lets in a peer that asked to join.
 struct Accept {
   std::string record;
@@ -54,8 +51,8 @@ struct LaneClosed {
   Lane lane{};
 };
 using SessionEvent =
-    std::variant<FrameArrived, Woken, SendRecord, SetBeat, Accept, Leave,
-                 OtherVersion, ConnectionTrouble, LaneOpened, LaneClosed>;
+    std::variant<FrameArrived, Woken, SendRecord, Accept, Leave, OtherVersion,
+                 ConnectionTrouble, LaneOpened, LaneClosed>;
 
 // Commands, beside Transmit.
 struct Greeted {
@@ -68,7 +65,6 @@ struct DeliverRecord {
   std::string record;
 };
 struct DeliverBeat {
-  std::string payload;
   std::optional<RoundTrip> round_trip;
 };
 /// The peer has received records that took so much room.
@@ -232,7 +228,6 @@ class LinkSession {
   std::uint64_t gap_next_ = 0;
 
   // Beats.
-  std::string beat_payload_;
   Duration beat_interval_;
   TimePoint beat_due_;
   TimePoint last_heard_;

@@ -41,8 +41,6 @@ std::vector<AskerCommand> ValueAsker::on(const AskerEvent& event,
           waiting_.push_back(it);
           check_due_ = std::min(check_due_.value_or(it.deadline), it.deadline);
           open_waiting(now);
-        } else if constexpr (std::is_same_v<Event, CancelFetch>) {
-          cancel(it.fetch, now);
         } else {
           while (!waiting_.empty()) {
             answer(waiting_.front().fetch, FetchStatus::lost, it.what);
@@ -349,19 +347,6 @@ void ValueAsker::woken(TimePoint now) {
            of_value(ask.key) + " of " + peer_ + " was not asked for in time");
     return true;
   });
-}
-
-void ValueAsker::cancel(FetchId fetch, TimePoint now) {
-  const auto at = open_.find(fetch);
-  if (at != open_.end()) {
-    end(at, FetchStatus::cancelled, "nobody wants it any more", now);
-    return;
-  }
-  if (std::erase_if(waiting_, [&](const AskFor& ask) {
-        return ask.fetch == fetch;
-      }) > 0) {
-    answer(fetch, FetchStatus::cancelled, "nobody wants it any more");
-  }
 }
 
 void ValueAsker::end(Open::iterator at, FetchStatus status,

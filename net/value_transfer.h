@@ -44,6 +44,9 @@ inline constexpr std::size_t kMostOpenWants = 1024;
 /// over ipc with 256 KiB, 3 GB/s with 1 MiB.
 inline constexpr std::size_t kChunkBytes = kMostPayloadBytes;
 
+/// Names a question for a value that this hub asked, from 1 on.
+using FetchId = std::uint64_t;
+
 /// Event of both: the peer is lost. `what`: a sentence about the loss.
 struct LinkClosed {
   std::string what;
@@ -57,11 +60,7 @@ struct AskFor {
   TimePoint deadline;
   Duration silence{};  ///< as FetchOptions::silence
 };
-struct CancelFetch {
-  FetchId fetch = 0;
-};
-using AskerEvent =
-    std::variant<FrameArrived, Woken, LinkClosed, AskFor, CancelFetch>;
+using AskerEvent = std::variant<FrameArrived, Woken, LinkClosed, AskFor>;
 struct FetchEnded {
   FetchId fetch = 0;
   Fetched fetched;
@@ -119,7 +118,6 @@ class ValueAsker {
   void gone(Open::iterator at, const FrameArrived& frame, TimePoint now);
   void here(Open::iterator at, const FrameArrived& frame, TimePoint now);
   void woken(TimePoint now);
-  void cancel(FetchId fetch, TimePoint now);
   void open_waiting(TimePoint now);
   void start_queued(TimePoint now);
   void extend_credit(Transfer& transfer);

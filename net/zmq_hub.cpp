@@ -151,13 +151,8 @@ class ZmqHub final : public Hub {
     return SendResult::queued;
   }
 
-  void set_beat(PeerId peer, std::string payload) override {
-    check_size("a beat", payload.size(), kMostBeatBytes);
-    post_event(peer, SetBeat{std::move(payload)});
-  }
-
-  FetchId fetch(PeerId peer, std::string key, FetchOptions options,
-                FetchTaker taker) override {
+  void fetch(PeerId peer, std::string key, FetchOptions options,
+             FetchTaker taker) override {
     check_size("a key", key.size(), kMostKeyBytes);
     const TimePoint deadline = SteadyClock{}.now() + options.deadline;
     // Numbers rise in the order of the jobs.
@@ -169,11 +164,6 @@ class ZmqHub final : public Hub {
                  {fetch, key, options.most_bytes, deadline, options.silence},
                  taker, now);
     });
-    return fetch;
-  }
-
-  void cancel(FetchId fetch) override {
-    post([fetch](HubLoop& loop, TimePoint now) { loop.cancel(fetch, now); });
   }
 
   void give(WantId want, Value value) override {
@@ -188,10 +178,6 @@ class ZmqHub final : public Hub {
     post([want](HubLoop& loop, TimePoint now) {
       loop.answer(want, GiveNothing{want}, now);
     });
-  }
-
-  void allow(const AllowedKey& key) override {
-    post([key](HubLoop& loop, TimePoint) { loop.allow(key); });
   }
 
  private:

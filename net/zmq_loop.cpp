@@ -238,25 +238,11 @@ void HubLoop::fetch(PeerId id, AskFor ask, FetchTaker taker, TimePoint now) {
   schedule(*peer);
 }
 
-void HubLoop::cancel(FetchId fetch, TimePoint now) {
-  const auto found = fetches_.find(fetch);
-  if (found != fetches_.end()) {
-    Peer* peer = find(found->second.first);
-    apply(*peer, peer->asker.on(CancelFetch{fetch}, now));
-  }
-}
-
 void HubLoop::answer(WantId want, const HolderEvent& event, TimePoint now) {
   Peer* peer = find(want >> 32U);
   if (peer != nullptr) {
     apply(*peer, peer->holder.on(event, now));
     schedule(*peer);
-  }
-}
-
-void HubLoop::allow(const AllowedKey& key) {
-  if (authenticator_) {
-    authenticator_->allow(key);
   }
 }
 
@@ -462,7 +448,7 @@ bool HubLoop::apply(Peer& peer, std::vector<SessionCommand> commands,
     } else if (const auto* record = std::get_if<DeliverRecord>(&command)) {
       handler_.on_record(peer.id, bytes_of(record->record));
     } else if (const auto* beat = std::get_if<DeliverBeat>(&command)) {
-      handler_.on_beat(peer.id, bytes_of(beat->payload), beat->round_trip);
+      handler_.on_beat(peer.id, beat->round_trip);
     } else if (const auto* room = std::get_if<MadeRoom>(&command)) {
       made_room(peer.id, room->room);
     } else if (auto* greeted = std::get_if<Greeted>(&command)) {

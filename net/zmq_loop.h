@@ -73,9 +73,7 @@ class HubLoop {
   void add_dialled(PeerId peer, const Dialled& dialled, TimePoint now);
   void session_event(PeerId peer, const SessionEvent& event, TimePoint now);
   void fetch(PeerId peer, AskFor ask, FetchTaker taker, TimePoint now);
-  void cancel(FetchId fetch, TimePoint now);
   void answer(WantId want, const HolderEvent& event, TimePoint now);
-  void allow(const AllowedKey& key);
 
   /// A number for the next peer. Thread: any.
   PeerId take_peer_id() { return next_peer_++; }

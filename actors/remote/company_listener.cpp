@@ -200,7 +200,6 @@ void CompanyListener::on_room(net::PeerId peer) {
 }
 
 void CompanyListener::on_beat(net::PeerId peer,
-                              std::span<const std::byte> /*payload*/,
                               const std::optional<net::RoundTrip>& round_trip) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Member> member = members_.find(peer);

@@ -88,7 +88,7 @@ class CompanyListener final : private net::LinkHandler {
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
   void on_record(net::PeerId peer, std::span<const std::byte> record) override;
   void on_room(net::PeerId peer) override;
-  void on_beat(net::PeerId peer, std::span<const std::byte> payload,
+  void on_beat(net::PeerId peer,
                const std::optional<net::RoundTrip>& round_trip) override;
   void on_wanted(net::PeerId peer, net::WantId want,
                  std::string_view key) override;

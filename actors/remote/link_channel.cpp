@@ -112,7 +112,7 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
         return;
       }
       if (route.way == PeerRoutes::Way::direct) {
-        (void)hub->fetch(route.peer, key, fetch, taker);
+        hub->fetch(route.peer, key, fetch, taker);
         return;
       }
     }
@@ -247,11 +247,11 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     if (question.came_damaged) {
       key.insert(0, kAgain);
     }
-    (void)hub->fetch(route.peer, std::move(key), fetch,
-                     [state = shared_from_this(), is_direct,
-                      question = std::move(question)](net::Fetched fetched) {
-                       state->answered(question, is_direct, fetched);
-                     });
+    hub->fetch(route.peer, std::move(key), fetch,
+               [state = shared_from_this(), is_direct,
+                question = std::move(question)](net::Fetched fetched) {
+                 state->answered(question, is_direct, fetched);
+               });
     return true;
   }
 

@@ -36,20 +36,16 @@ class ManualHub final : public net::Hub {
   void refuse(net::PeerId, std::string) override {}
   void leave(net::PeerId peer, std::string) override { left.push_back(peer); }
   net::SendResult send(net::PeerId, net::SharedBytes) override { return {}; }
-  void set_beat(net::PeerId, std::string) override {}
-  net::FetchId fetch(net::PeerId peer, std::string key, net::FetchOptions,
-                     net::FetchTaker taker) override {
+  void fetch(net::PeerId peer, std::string key, net::FetchOptions,
+             net::FetchTaker taker) override {
     asked.emplace_back(peer, std::move(key));
     takers_.push_back(std::move(taker));
-    return takers_.size();
   }
-  void cancel(net::FetchId) override {}
   void give(net::WantId want, net::Value value) override {
     given[want] = true;
     values[want] = std::move(value);
   }
   void give_nothing(net::WantId want) override { given[want] = false; }
-  void allow(const net::AllowedKey&) override {}
 
   /// Of the newest question.
   void find() { answer({net::FetchStatus::found, to_link(one_value()), {}}); }

@@ -44,9 +44,9 @@ class Listener final : public net::LinkHandler {
     }
   }
   void on_room(net::PeerId peer) override { handler_.on_room(peer); }
-  void on_beat(net::PeerId peer, std::span<const std::byte> payload,
+  void on_beat(net::PeerId peer,
                const std::optional<net::RoundTrip>& round_trip) override {
-    handler_.on_beat(peer, payload, round_trip);
+    handler_.on_beat(peer, round_trip);
   }
   void on_wanted(net::PeerId peer, net::WantId want,
                  std::string_view key) override {

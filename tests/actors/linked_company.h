@@ -38,20 +38,14 @@ class HubBefore : public net::Hub {
   net::SendResult send(net::PeerId peer, net::SharedBytes record) override {
     return hub_->send(peer, std::move(record));
   }
-  void set_beat(net::PeerId peer, std::string payload) override {
-    hub_->set_beat(peer, std::move(payload));
+  void fetch(net::PeerId peer, std::string key, net::FetchOptions options,
+             net::FetchTaker taker) override {
+    hub_->fetch(peer, std::move(key), options, std::move(taker));
   }
-  net::FetchId fetch(net::PeerId peer, std::string key,
-                     net::FetchOptions options,
-                     net::FetchTaker taker) override {
-    return hub_->fetch(peer, std::move(key), options, std::move(taker));
-  }
-  void cancel(net::FetchId fetch) override { hub_->cancel(fetch); }
   void give(net::WantId want, net::Value value) override {
     hub_->give(want, std::move(value));
   }
   void give_nothing(net::WantId want) override { hub_->give_nothing(want); }
-  void allow(const net::AllowedKey& key) override { hub_->allow(key); }
 
  private:
   std::unique_ptr<net::Hub> hub_;

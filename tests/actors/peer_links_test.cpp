@@ -118,9 +118,8 @@ class Meddler final : public HubBefore {
     }
     return peer;
   }
-  net::FetchId fetch(net::PeerId peer, std::string key,
-                     net::FetchOptions options,
-                     net::FetchTaker taker) override {
+  void fetch(net::PeerId peer, std::string key, net::FetchOptions options,
+             net::FetchTaker taker) override {
     std::optional<int> count;
     {
       const std::lock_guard lock(mutex_);
@@ -132,7 +131,7 @@ class Meddler final : public HubBefore {
     if (count && question) {
       meddle_(*this, peer, *count, question->first, taker);
     }
-    return HubBefore::fetch(peer, std::move(key), options, std::move(taker));
+    HubBefore::fetch(peer, std::move(key), options, std::move(taker));
   }
 
  private:
@@ -258,16 +257,15 @@ class AsksInVain final : public HubBefore {
     (void)coordinator_.compare_exchange_strong(none, peer);
     return peer;
   }
-  net::FetchId fetch(net::PeerId peer, std::string key,
-                     net::FetchOptions options,
-                     net::FetchTaker taker) override {
+  void fetch(net::PeerId peer, std::string key, net::FetchOptions options,
+             net::FetchTaker taker) override {
     const auto question = question_of(key);
     if (peer != coordinator_ && question) {
       ValueName never = question->second;
       never.slot += 1U << 20U;
       key = key_of(question->first, never);
     }
-    return HubBefore::fetch(peer, std::move(key), options, std::move(taker));
+    HubBefore::fetch(peer, std::move(key), options, std::move(taker));
   }
 
  private:

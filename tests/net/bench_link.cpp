@@ -41,8 +41,6 @@ class Holder final : public LinkHandler {
     }
   }
   void on_room(PeerId) override {}
-  void on_beat(PeerId, std::span<const std::byte>,
-               const std::optional<RoundTrip>&) override {}
   void on_wanted(PeerId, WantId want, std::string_view key) override {
     hub->give(want, {key == "large" ? large_ : small_});
   }
@@ -68,8 +66,6 @@ class Asker final : public LinkHandler {
   void on_room(PeerId) override {
     note([&] { ++num_rooms; });
   }
-  void on_beat(PeerId, std::span<const std::byte>,
-               const std::optional<RoundTrip>&) override {}
   void on_wanted(PeerId, WantId, std::string_view) override {}
   void on_unwanted(WantId) override {}
   void on_lost(PeerId, const Loss& loss) override {

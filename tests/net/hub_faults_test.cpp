@@ -239,13 +239,6 @@ TEST_F(Keys, GiveNoOtherRole) {
   EXPECT_EQ(a_->witness.num_peers(), 0U);
 }
 
-TEST_F(Keys, CanBeAllowedLater) {
-  a_->hub->allow({stranger_.own.public_key, "client"});
-  Process b({.role = "client", .keys = stranger_});
-  const PeerId peer = b.hub->dial(endpoint_, {.key = listener_.own.public_key});
-  EXPECT_TRUE(b.witness.wait_up(peer));
-}
-
 TEST_F(Keys, AreAskedOfWhoHasNone) {
   Process b({.role = "worker"});
   const PeerId peer = b.hub->dial(endpoint_, {.deadline = 700ms});
@@ -400,7 +393,6 @@ TEST(HubOptions, AreChecked) {
   EXPECT_THROW(a.hub->send(1, {}), Error);
   EXPECT_THROW(a.hub->send(1, share(std::string(kMostRecordBytes + 1, 'x'))),
                Error);
-  EXPECT_THROW(a.hub->set_beat(1, std::string(kMostBeatBytes + 1, 'x')), Error);
   EXPECT_THROW(a.hub->fetch(1, std::string(kMostKeyBytes + 1, 'x'), {}, {}),
                Error);
   EXPECT_THROW(a.hub->give(1, Value(kMostValueParts + 1)), Error);

@@ -36,7 +36,6 @@ class Witness final : public LinkHandler {
     std::size_t num_records = 0;
     std::size_t bytes = 0;
     int num_rooms = 0;
-    std::string beat;
     std::optional<Duration> round_trip;
     std::optional<Loss> loss;
   };
@@ -68,10 +67,9 @@ class Witness final : public LinkHandler {
   void on_room(PeerId peer) override {
     note([&] { ++peers_[peer].num_rooms; });
   }
-  void on_beat(PeerId peer, std::span<const std::byte> payload,
+  void on_beat(PeerId peer,
                const std::optional<RoundTrip>& round_trip) override {
     note([&] {
-      peers_[peer].beat = text(payload);
       if (round_trip) {
         peers_[peer].round_trip = round_trip->taken;
       }

@@ -148,18 +148,12 @@ TEST_P(HubLink, SaysWhatIsGoneTooLargeLateOrCancelled) {
   const Fetched late = taken.wait();
   EXPECT_EQ(late.status, FetchStatus::late);
   EXPECT_NE(late.what.find(endpoint_), std::string::npos) << late.what;
-  const FetchId fetch = b_->hub->fetch(of_b_, "later", {}, taken.taker());
-  b_->hub->cancel(fetch);
-  EXPECT_EQ(taken.wait().status, FetchStatus::cancelled);
   EXPECT_TRUE(a_->witness.wait_no_wants());
 }
 
-TEST_P(HubLink, CarriesBeatsAndMeasuresTheRoundTrip) {
-  b_->hub->set_beat(of_b_, "step 1");
-  b_->hub->set_beat(of_b_, "step 2");
-  EXPECT_TRUE(a_->witness.wait([&](auto& peers) {
-    return peers[of_a_].beat == "step 2" && peers[of_a_].round_trip;
-  }));
+TEST_P(HubLink, MeasuresTheRoundTrip) {
+  EXPECT_TRUE(a_->witness.wait(
+      [&](auto& peers) { return peers[of_a_].round_trip.has_value(); }));
   EXPECT_TRUE(b_->witness.wait(
       [&](auto& peers) { return peers[of_b_].round_trip.has_value(); }));
 }

@@ -241,16 +241,9 @@ TEST(Session, GivesThePeerAMomentAfterThisProcessWasStopped) {
   EXPECT_TRUE(ended);
 }
 
-TEST(Session, BeatsCarryTheNewestPayloadAndMeasureTheRoundTrip) {
+TEST(Session, BeatsMeasureTheRoundTrip) {
   SessionPair pair(1, {.least = 3ms});
-  pair.run(pair.now + 50ms);
-  pair.event(0, SetBeat{"step 1"});
-  pair.event(0, SetBeat{"step 2"});
   pair.run(pair.now + 500ms);
-  EXPECT_EQ(pair.ends[1].beats.back(), "step 2");
-  EXPECT_EQ(std::count(pair.ends[1].beats.begin(), pair.ends[1].beats.end(),
-                       "step 1"),
-            0);
   ASSERT_FALSE(pair.ends[0].round_trips.empty());
   for (const RoundTrip& round_trip : pair.ends[0].round_trips) {
     EXPECT_EQ(round_trip.taken, 6ms);
@@ -283,7 +276,7 @@ TEST(Session, AClockThatNoHostHasIsPassedOver) {
   pair.ahead = Duration(std::int64_t{1} << 62U);
   pair.run(pair.now + 500ms);
   EXPECT_TRUE(pair.ends[0].round_trips.empty());
-  EXPECT_GE(pair.ends[0].beats.size(), 4U);
+  EXPECT_GE(pair.ends[0].num_beats, 4);
   EXPECT_FALSE(pair.ends[1].round_trips.empty());
 }
 
@@ -300,7 +293,7 @@ TEST(Session, BeatsAsOftenAsThePeersLeaseNeeds) {
                     .room = SessionPair::kRoom});
   pair.run(pair.now + 1s);
   EXPECT_FALSE(pair.ends[0].ended);
-  EXPECT_GE(pair.ends[0].beats.size(), 90U);
+  EXPECT_GE(pair.ends[0].num_beats, 90);
 }
 
 TEST(Session, EndsWithAPeerThatBreaksTheProtocol) {

@@ -227,16 +227,5 @@ TEST(ValueTransfer, GivesNoHostileAskerMoreThanABoundedCredit) {
   EXPECT_LE(pair.wire().most_bytes(), 17'000'000U);
 }
 
-TEST(ValueTransfer, IsCancelled) {
-  ValuePair pair(1, {});
-  const FetchId fetch = pair.ask("a", kMost);
-  pair.run(pair.now + 10ms);
-  pair.event(CancelFetch{fetch});
-  pair.event(CancelFetch{fetch});
-  pair.run(pair.now + 10ms);
-  EXPECT_EQ(pair.ended.at(fetch).status, FetchStatus::cancelled);
-  EXPECT_TRUE(pair.open_wants.empty());
-}
-
 }  // namespace
 }  // namespace troupe::net
