@@ -51,11 +51,16 @@ def import_torch():
     return torch
 
 
-def check_file(path):
-    """Errors: Refusal for what is not the file that it should be."""
+def check_link(path):
+    """Errors: Refusal for a link to nothing."""
     if os.path.islink(path) and not os.path.exists(path):
         raise Refusal(f"{path}: a link to {os.readlink(path)}, which is not there: "
                       "download it again")
+
+
+def check_file(path):
+    """Errors: Refusal for what is not the file that it should be."""
+    check_link(path)
     if not os.path.isfile(path):
         raise Refusal(f"{path}: no such file: download it")
     with open(path, "rb") as file:
@@ -131,9 +136,20 @@ def new_file(path, write):
     print("wrote", path)
 
 
-def save(sources, path):
+def check_complete(index, weight_map, found):
+    """Errors: Refusal for a tensor that the index names and no shard has. The libraries
+    take every tensor of every shard that is named, whichever shard the index says."""
+    missing = sorted(set(weight_map) - set(found))
+    if missing:
+        more = f" (and {len(missing) - 1} more)" if missing[1:] else ""
+        raise Refusal(f"{index}: tensor {missing[0]!r}{more} is not in "
+                      f"{weight_map[missing[0]]}: download the shard and its index again")
+
+
+def save(sources, path, check=lambda found: None):
     """Joins the tensors of files in the safetensors format. One of the files is in
-    memory at a time. sources: (file, function that gives its tensors)."""
+    memory at a time. sources: (file, function that gives its tensors). `check` sees the
+    names of the tensors before anything is written."""
     entries, owners, held = [], {}, None
     for source, tensors_of in sources:
         held = tensors_of()
@@ -142,6 +158,7 @@ def save(sources, path):
                 raise Refusal(f"{source}: tensor {name!r} is in {owners[name]}, too")
             owners[name] = source
             entries.append((name, entry_of(source, name, held[name])))
+    check(owners)
 
     def write(out):
         header, offset = {}, 0
@@ -220,21 +237,43 @@ def target_of(match):
     return f"{STEM if stem == STEM else 'model'}{variant}.safetensors"
 
 
-def shards_of(index):
-    """The paths of the shards that an index names."""
+def read_index(index):
+    """The weight_map of an index, and the paths of the shards that it names."""
     check_file(index)
     try:
         with open(index, encoding="utf-8") as file:
-            shards = sorted(set(json.load(file)["weight_map"].values()))
+            weight_map = json.load(file)["weight_map"]
+        shards = sorted(set(weight_map.values()))
         plain = all(os.path.basename(shard) == shard for shard in shards)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Refusal(f"{index}: is no index of shards: {first_line(error)}") from error
     if not shards or not plain:
         raise Refusal(f"{index}: names no shards in its folder")
     paths = [os.path.join(os.path.dirname(index), shard) for shard in shards]
     for path in paths:
         check_file(path)
-    return paths
+    return weight_map, paths
+
+
+def names_in_safetensors(path):
+    try:
+        with open(path, "rb") as file:
+            size, = struct.unpack("<Q", file.read(8))
+            if size > os.path.getsize(path):
+                raise ValueError("its header is cut off")
+            return set(json.loads(file.read(size)))
+    except (ValueError, TypeError, RecursionError, struct.error) as error:
+        raise Refusal(f"{path}: cannot be read as safetensors: {first_line(error)}: "
+                      "download it again") from error
+
+
+def check_safe(path):
+    """Errors: Refusal for safetensors that cannot stand in for pickled weights: a link
+    to nothing, or an index whose shards do not have all of its tensors."""
+    check_file(path)
+    if path.endswith(".json"):
+        weight_map, shards = read_index(path)
+        check_complete(path, weight_map, set().union(*map(names_in_safetensors, shards)))
 
 
 def weights_in(names):
@@ -252,8 +291,9 @@ def weights_in(names):
 def convert_part(folder):
     """Converts the weights of one part. Returns how many files have been written or
     were there."""
+    check_link(folder)
     names = sorted(os.listdir(folder))
-    done = {target_of(match) for match in
+    done = {target_of(match): match.string for match in
             (SAFE.fullmatch(name) or SAFE_INDEX.fullmatch(name) for name in names)
             if match}
     count = 0
@@ -261,12 +301,15 @@ def convert_part(folder):
         path = os.path.join(folder, name)
         count += 1
         if target in done:
+            check_safe(os.path.join(folder, done[target]))
             print(f"{path}: left as it is, as {target} is there")
             continue
-        files = shards_of(path) if name.endswith(".json") else [path]
+        weight_map, files = read_index(path) if name.endswith(".json") else ({}, [path])
         save([(file, lambda file=file: load(file)) for file in files],
-             os.path.join(folder, target))
-        done.add(target)
+             os.path.join(folder, target),
+             lambda found, path=path, weight_map=weight_map:
+             check_complete(path, weight_map, found))
+        done[target] = target
     pickled = [name for name in names if name.endswith(PICKLED)]
     if pickled and not count and not done:
         shards = SHARD.search(pickled[0])
@@ -320,8 +363,8 @@ def convert(folder):
     if not os.path.isdir(folder):
         raise Refusal(f"{folder}: no such folder")
     names = sorted(os.listdir(folder))
-    parts = [os.path.join(folder, name) for name in names
-             if PARTS.fullmatch(name) and os.path.isdir(os.path.join(folder, name))]
+    paths = [os.path.join(folder, name) for name in names if PARTS.fullmatch(name)]
+    parts = [path for path in paths if os.path.isdir(path) or not os.path.exists(path)]
     pickled = [name for name in names if name.endswith(PICKLED)]
     # Single files beside the parts are other forms of the whole pipeline.
     is_original = (not parts and "model_index.json" not in names and pickled

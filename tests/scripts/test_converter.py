@@ -69,6 +69,11 @@ class Folder(unittest.TestCase):
                  for shard, part in zip(names, parts) for tensor in part}
         self.write(f"{name}.bin.index.json", json.dumps({"weight_map": index}).encode())
 
+    def write_safe(self, name, *tensors):
+        """The header of a file in the safetensors format."""
+        header = json.dumps({tensor: {} for tensor in tensors}).encode()
+        self.write(name, struct.pack("<Q", len(header)) + header)
+
     def names(self):
         return sorted(str(path.relative_to(self.folder))
                       for path in self.folder.rglob("*") if not path.is_dir())
@@ -126,6 +131,19 @@ class Conversion(Folder):
             match = convert_checkpoint.PICKLED_INDEX.fullmatch("pytorch_" + name)
             self.assertEqual(convert_checkpoint.target_of(match), "model.fp16.safetensors")
 
+    def test_every_tensor_of_every_shard_is_taken_as_the_libraries_take_them(self):
+        stem = "unet/diffusion_pytorch_model"
+        shards = [f"diffusion_pytorch_model-0000{i}-of-00002.bin" for i in (1, 2)]
+        self.shards(stem, A, B)
+        # The index gives one tensor to the other shard, and one to none.
+        for weight_map in ({"a": shards[1], "n": shards[0], "b": shards[1], "d": shards[1]},
+                           {"a": shards[0], "b": shards[1], "d": shards[1]}):
+            self.write(f"{stem}.bin.index.json",
+                       json.dumps({"weight_map": weight_map}).encode())
+            self.assertEqual(self.convert()[0], 0)
+            self.assert_holds(f"{stem}.safetensors", A | B)
+            (self.folder / f"{stem}.safetensors").unlink()
+
     def test_other_files_are_no_weights(self):
         self.write("model_index.json", b"{}")
         self.write("v1-5-pruned.ckpt", A)
@@ -139,10 +157,11 @@ class Conversion(Folder):
         self.assertEqual(len([n for n in self.names() if n.endswith(".safetensors")]), 2)
 
     def test_what_is_there_is_never_written_over(self):
-        for name in ("unet/diffusion_pytorch_model.safetensors",
-                     "vae/diffusion_pytorch_model.safetensors.index.json",
-                     "text_encoder/model.safetensors.index.json"):
-            self.write(name, b"good")
+        self.write("unet/diffusion_pytorch_model.safetensors", b"good")
+        for name in ("vae/diffusion_pytorch_model", "text_encoder/model"):
+            self.write_safe(f"{name}-1-of-1.safetensors", "a")
+            self.write(f"{name}.safetensors.index.json", json.dumps(
+                {"weight_map": {"a": f"{name.split('/')[1]}-1-of-1.safetensors"}}).encode())
         self.write("unet/diffusion_pytorch_model.bin", A)
         self.shards("unet/diffusion_pytorch_model", A, B)
         self.write("vae/diffusion_pytorch_model.bin", A)
@@ -210,9 +229,42 @@ class Refusals(Folder):
         self.assert_refused("00002-of-00002.bin: no such file")
         (self.folder / "vae/diffusion_pytorch_model.bin.index.json").unlink()
         self.assert_refused("the index of the shards")
-        for index in (b"{}", b"[", b'{"weight_map": {"a": "../a.bin"}}'):
+        for index in (b"{}", b"[", b"[" * 100_000, b'{"weight_map": {"a": "../a.bin"}}'):
             self.write("vae/diffusion_pytorch_model.bin.index.json", index)
             self.assert_refused("vae/diffusion_pytorch_model.bin.index.json")
+
+    def test_a_shard_that_lacks_a_tensor_of_the_index_is_named(self):
+        stem = "unet/diffusion_pytorch_model"
+        self.shards(stem, A, B)
+        self.write(f"{stem}-00002-of-00002.bin", {"b": B["b"]})
+        self.assert_refused(f"{stem}.bin.index.json", "tensor 'd' is not in "
+                            "diffusion_pytorch_model-00002-of-00002.bin", "download")
+        self.write(f"{stem}-00002-of-00002.bin", {"z": B["b"]})
+        self.assert_refused("tensor 'b' (and 1 more) is not in")
+
+    def test_safetensors_that_stand_in_for_pickles_are_all_there(self):
+        stem = "vae/diffusion_pytorch_model"
+        self.write(f"{stem}.bin", A)
+        safe = self.folder / f"{stem}.safetensors"
+        safe.symlink_to("../blobs/01")
+        self.assert_refused(f"{stem}.safetensors: a link to ../blobs/01")
+        safe.unlink()
+        shard = f"{stem}-1-of-1.safetensors"
+        self.write_safe(shard, "a")
+        self.write(f"{stem}.safetensors.index.json", json.dumps(
+            {"weight_map": {name: pathlib.Path(shard).name for name in "ab"}}).encode())
+        self.assert_refused(f"{stem}.safetensors.index.json", "tensor 'b' is not in "
+                            "diffusion_pytorch_model-1-of-1.safetensors")
+        for broken in (b"", struct.pack("<Q", 1 << 60), struct.pack("<Q", 1) + b"3"):
+            self.write(shard, broken)
+            self.assert_refused(shard, "cannot be read as safetensors")
+        (self.folder / shard).unlink()
+        self.assert_refused(shard, "no such file")
+
+    def test_a_part_that_is_a_dangling_link_is_named(self):
+        self.write("vae/diffusion_pytorch_model.safetensors", b"")
+        (self.folder / "unet").symlink_to("../gone")
+        self.assert_refused("unet: a link to ../gone")
 
     def test_a_single_file_of_another_model_is_no_dit(self):
         self.write("v1-5-pruned.ckpt", {"state_dict": A})
