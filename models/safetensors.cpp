@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <system_error>
 
 #include "kernels/core/atomic_file.h"
@@ -306,7 +307,7 @@ TensorFiles TensorFiles::from_index(const std::filesystem::path& index) {
   require(!weight_map.empty(), Errc::corrupt_file, index.string(),
           "weight_map is missing or empty", kHint);
   TensorFiles result;
-  std::map<std::string, const SafetensorsFile*> opened;
+  std::set<std::string> opened;
   for (const auto& [tensor, shard] : weight_map) {
     if (shard.empty() || shard.find_first_of("/\\") != std::string::npos ||
         shard.find("..") != std::string::npos) {
@@ -315,21 +316,22 @@ TensorFiles TensorFiles::from_index(const std::filesystem::path& index) {
           "shard name " + in_quotes(shard) + ": expected a plain file name",
           "do not use this checkpoint: it reaches outside its folder");
     }
-    const auto [at, is_new] = opened.try_emplace(shard);
-    if (is_new) {
-      at->second = result.files_
-                       .emplace_back(std::make_unique<SafetensorsFile>(
-                           index.parent_path() / shard))
-                       .get();
+    if (opened.insert(shard).second) {
+      result.files_.push_back(
+          std::make_unique<SafetensorsFile>(index.parent_path() / shard));
     }
-    if (!at->second->find(tensor)) {
+  }
+  result.index();
+  // diffusers and transformers take every tensor of every shard, whichever
+  // shard the index gives the tensor to.
+  for (const auto& [tensor, shard] : weight_map) {
+    if (!result.find(tensor)) {
       throw Error(
           Errc::corrupt_file, index.string(),
           "tensor " + in_quotes(tensor) + " is not in " + printable(shard),
           kHint);
     }
   }
-  result.index();
   return result;
 }
 

@@ -369,6 +369,19 @@ TEST_F(Shards, TensorsListedButAbsentAreNamed) {
   EXPECT_TRUE(contains(error.what(), "tensor 'b' is not in a.safetensors"));
 }
 
+// As diffusers and transformers load them.
+TEST_F(Shards, HaveTensorsThatTheIndexPutsElsewhereOrLeavesOut) {
+  const NamedTensor tensors[] = {{"c", Tensor::zeros({2}, DType::f32)},
+                                 {"d", Tensor::zeros({2}, DType::f32)}};
+  write_safetensors(folder_.path() / "c.safetensors", tensors);
+  const auto path = folder_.write("i.json", R"({"weight_map":{
+      "a":"b.safetensors","b":"c.safetensors","c":"a.safetensors"}})");
+  const TensorFiles files = TensorFiles::from_index(path);
+  for (const char* name : {"a", "b", "c", "d"}) {
+    EXPECT_TRUE(files.find(name)) << name;
+  }
+}
+
 TEST_F(Shards, DuplicateKeysInTheIndexAreErrors) {
   const Error error =
       open_error(R"({"a":"a.safetensors","a":"b.safetensors"})");
