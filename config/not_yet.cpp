@@ -69,6 +69,14 @@ constexpr auto kOptions = std::to_array<NotYet>({
      "guidance-interval,guidance-start,guidance-end,guidance-embeds",
      "one weight of guidance holds for all steps and conditions",
      "leave it out, or give --guidance W alone"},
+    {"clipskip,clip-stop-at-last-layers,stop-at-clip-layer,clip-last-layer",
+     "other programs count the text encoder's layers from 1, --clip-skip from "
+     "0: their 2 is 1 here",
+     "give --clip-skip with one less; see troupe help prompts"},
+    {"mode,task,task-type",
+     "the model says what is made, so there are no modes",
+     "leave it out; --model DIR is the model, and --init-latents FILE starts "
+     "from latents"},
     {"n-iter,iterations,batches,num-batches", "batches follow from the machine",
      "--samples N counts all pictures of a prompt; --batch N bounds what is "
      "computed at once"},

@@ -86,21 +86,27 @@ std::string digits_of(std::string_view name) {
   return digits;
 }
 
+/// Whether one edit makes one of the other. A single letter is no misspelling
+/// of another: all of them are one edit apart.
+bool is_one_edit(std::string_view a, std::string_view b) {
+  return edit_distance(a, b) <= (std::min(a.size(), b.size()) > 1 ? 1U : 0U);
+}
+
 /// Whether one word is the other, misspelt: not with letters put before or
 /// behind it.
 bool is_misspelt(std::string_view word, std::string_view other) {
   const auto [less, more] = std::minmax(
       word, other, [](auto a, auto b) { return a.size() < b.size(); });
-  const std::size_t distance = edit_distance(word, other);
-  return distance <= 1 || (distance <= word.size() / 3 &&
-                           more.find(less) == std::string_view::npos);
+  return is_one_edit(word, other) ||
+         (edit_distance(word, other) <= word.size() / 3 &&
+          more.find(less) == std::string_view::npos);
 }
 
 bool is_misspelt_name(std::string_view name, std::string_view other) {
   if (digits_of(name) != digits_of(other)) {
     return false;  // --prompt-3 is not --prompt-2
   }
-  if (edit_distance(name, other) <= 1) {
+  if (is_one_edit(name, other)) {
     return true;  // and "promptfile" is "prompt-file"
   }
   const auto words_of = [](std::string_view text) {

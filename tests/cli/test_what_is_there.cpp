@@ -45,6 +45,9 @@ TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
                  {"[--server]", "coming", "--listen ADDR"});
   expect_refused({"sample", "--seeds", "1,2,3"},
                  {"[--seeds]", "--noise torch"});
+  expect_refused({"sample", "--clipskip", "2"},
+                 {"[--clipskip]", "their 2 is 1 here", "help prompts"});
+  expect_refused({"sample", "--mode", "img2img"}, {"[--mode]", "no modes"});
   const Outcome variable = run({"sample"}, {"TROUPE_LORA_SCALE=2"});
   EXPECT_EQ(variable.exit_code, 2);
   EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_LORA_SCALE] LoRA"))

@@ -36,13 +36,19 @@ TEST(Suggestion, StaysSilentWhenNothingIsNear) {
 
 // diffusers#3664: what another option means would do harm.
 TEST(SuggestedName, IsMisspeltAndNotOfAnotherThing) {
-  const std::vector<std::string> options = {
-      "guidance-scale", "size",          "method",      "steps",
-      "prompt-2",       "variance-type", "prompt-file", "num-inference-steps"};
+  const std::vector<std::string> options = {"guidance-scale",
+                                            "size",
+                                            "method",
+                                            "steps",
+                                            "prompt-2",
+                                            "variance-type",
+                                            "prompt-file",
+                                            "num-inference-steps",
+                                            "W"};
   for (const char* name :
        {"guidance-rescale", "original-size", "target-size", "sampling-method",
         "prompt-3", "variant", "guidance-scale-2", "max-steps", "skip-steps",
-        "resize", "prompt-files-from"}) {
+        "resize", "prompt-files-from", "q", "v"}) {
     EXPECT_EQ(nearest_name(name, options), "") << name;
   }
   EXPECT_EQ(nearest_name("guidence-scael", options), "guidance-scale");
