@@ -102,12 +102,22 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-/// Refuses keys with many dots. Each dot is a table in a table, and the parser
-/// calls itself for each: its stack would not suffice. Lists and tables in
-/// braces have a limit of its own.
-void check_dots(std::string_view text, const std::string& path) {
+/// Errors: always, at the line of `at`.
+[[noreturn]] void refuse_depth(std::string_view text, std::size_t at,
+                               const std::string& path,
+                               const std::string& what) {
+  const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
+  throw Error(Errc::invalid_argument, path + ":" + std::to_string(line), what,
+              "options are flat, without tables or lists in lists");
+}
+
+/// Refuses keys with many dots, and lists and tables in braces that are nested
+/// too deep. The parser calls itself for each dot and each level, so thousands
+/// of levels would overflow the stack.
+void check_depth(std::string_view text, const std::string& path) {
   constexpr int kMost = 8;
   int dots = 0;
+  int levels = 0;
   for (std::size_t at = 0; at < text.size();) {
     const char c = text[at];
     if (c == '"' || c == '\'') {
@@ -119,11 +129,15 @@ void check_dots(std::string_view text, const std::string& path) {
       continue;
     }
     if (c == '.' && ++dots > kMost) {
-      const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
-      throw Error(Errc::invalid_argument, path + ":" + std::to_string(line),
-                  "a key with more than " + std::to_string(kMost) + " dots",
-                  "options are flat, without tables");
+      refuse_depth(text, at, path,
+                   "a key with more than " + std::to_string(kMost) + " dots");
     }
+    if ((c == '[' || c == '{') && ++levels > kMost) {
+      refuse_depth(text, at, path,
+                   "lists or tables are nested too deep: got more than " +
+                       std::to_string(kMost) + " levels, expected one");
+    }
+    levels -= (c == ']' || c == '}') && levels > 0 ? 1 : 0;
     const bool goes_on = c == '.' || c == '_' || c == '-' || c == ' ' ||
                          c == '\t' ||
                          std::isalnum(static_cast<unsigned char>(c)) != 0;
@@ -137,7 +151,7 @@ void check_dots(std::string_view text, const std::string& path) {
 std::vector<Setting> read_toml(const std::string& path) {
   check_file(path);
   const std::string content = read_file(path, kMaxBytes);
-  check_dots(content, path);
+  check_depth(content, path);
   toml::table table;
   try {
     table = toml::parse(content, path);

@@ -433,20 +433,44 @@ TEST(ConfigFile, MayHaveDotsInItsTexts) {
   EXPECT_EQ(config.sampler.sigmas.size(), 11U);
 }
 
-TEST(ConfigFile, WithManyLevelsIsCorrupt) {
-  constexpr int kLevels = 100'000;
-  const std::string lists =
-      "sigmas = " + std::string(kLevels, '[') + std::string(kLevels, ']');
-  std::string tables = "seed = ";
+// The parser calls itself for each level, too.
+TEST(ConfigFile, WithManyLevelsIsRefusedAtItsLine) {
+  constexpr int kLevels = 200'000;
+  const std::string open(kLevels, '[');
+  const std::string closed = open + std::string(kLevels, ']');
+  std::string tables;
+  std::string both;
   for (int i = 0; i < kLevels; ++i) {
     tables += "{a=";
+    both += "[{a=";
   }
-  for (const std::string& line : {lists, tables}) {
-    const TempFile file("steps = 3\n" + line + "\n");
+  for (const std::string& line : std::vector<std::string>{
+           "sigmas = " + closed, "sigmas = " + open, "seed = " + tables,
+           "seed = " + both, open, "steps = \"]\" [[[[[[[[[",
+           "sigmas = [[[[[[[[[1]]]]]]]]]"}) {
+    const TempFile file("steps = 3 # [[[[[[[[[[[\n" + line + "\n");
     const Error error = error_of({.file = file.path()});
-    EXPECT_EQ(error.code(), Errc::corrupt_file);
-    EXPECT_EQ(error.place(), file.path() + ":2");
+    EXPECT_EQ(error.code(), Errc::invalid_argument) << line.substr(0, 20);
+    EXPECT_EQ(error.place(), file.path() + ":2") << line.substr(0, 20);
+    EXPECT_NE(error.message().find("nested too deep"), std::string::npos)
+        << error.message();
   }
+  const TempFile few("sigmas = [[[1]]]\n");
+  EXPECT_EQ(error_of({.file = few.path()}).code(), Errc::corrupt_file);
+}
+
+TEST(ConfigFile, MayHaveManyListsAndTexts) {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) {
+    lines += "# [" + std::string(20, '{') + "\n";
+  }
+  const TempFile file(lines + "prompt = [\"[[[[[[[[[[\", '{{{{{{{{{{']\n" +
+                      "save = [\n\"a\", # ]]\n\"b\"]\nsigmas = [2, 1]\n");
+  const Config config = load_config(Verb::sample, {.file = file.path()});
+  EXPECT_EQ(config.prompts,
+            (std::vector<std::string>{"[[[[[[[[[[", "{{{{{{{{{{"}));
+  EXPECT_EQ(config.save, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(config.sampler.sigmas.size(), 2U);
 }
 
 // Names of other programs, and sides one by one.
