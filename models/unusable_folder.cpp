@@ -92,6 +92,15 @@ constexpr std::array kInstead = {
     Instead{".onnx", kOtherFormat, kSafetensors, kDownload},
 };
 
+/// Whether a program that downloads has given the name to a file that is not
+/// whole yet.
+bool is_unfinished(const std::string& name) {
+  constexpr std::array<std::string_view, 8> kEnds = {
+      ".incomplete", ".crdownload", ".part", ".partial",
+      ".download",   ".opdownload", ".tmp",  ".aria2"};
+  return std::ranges::count(kEnds, fs::path(name).extension().string()) > 0;
+}
+
 /// The names in a folder, sorted; none where it cannot be listed.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
@@ -152,27 +161,42 @@ fs::path snapshot_in(const fs::path& cache) {
                                              : snapshots / names.front();
 }
 
+constexpr std::string_view kHubPrefix = "models--";
+
+/// The last name in a path, also in "models--a--b/" and, from within, in ".".
+std::string folder_name(const fs::path& folder) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(folder, error).lexically_normal();
+  return whole.has_filename() ? whole.filename().string()
+                              : whole.parent_path().filename().string();
+}
+
+/// Whether it is a cache of the Hub, even one whose download has hardly begun.
+bool is_hub_cache(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_directory(folder / "snapshots", error) ||
+         folder_name(folder).starts_with(kHubPrefix);
+}
+
 /// The name of a repository whose cache folder is called `folder`.
 std::string name_on_the_hub(const std::string& folder) {
-  constexpr std::string_view kPrefix = "models--";
-  std::string name =
-      folder.starts_with(kPrefix) ? folder.substr(kPrefix.size()) : folder;
+  std::string name = folder.starts_with(kHubPrefix)
+                         ? folder.substr(kHubPrefix.size())
+                         : folder;
   const std::size_t between = name.find("--");
   return between == std::string::npos ? name : name.replace(between, 2, "/");
 }
 
 Error of_hub_cache(const fs::path& folder) {
-  const std::string name = folder.has_filename()
-                               ? folder.filename().string()
-                               : folder.parent_path().filename().string();
   const fs::path snapshot = snapshot_in(folder);
   return {Errc::not_found, folder.string(),
           "a cache folder of the Hub, which has checkpoints in snapshots/: " +
               (snapshot.empty() ? std::string("none is there")
                                 : "expected one of these"),
-          snapshot.empty() ? "download it: hf download " +
-                                 name_on_the_hub(name) + " --local-dir DIR"
-                           : "give " + snapshot.string()};
+          snapshot.empty()
+              ? "download it: hf download " +
+                    name_on_the_hub(folder_name(folder)) + " --local-dir DIR"
+              : "give " + snapshot.string()};
 }
 
 /// A folder with a pipeline, at most so many levels down; empty: none is found
@@ -226,10 +250,11 @@ Error why_unusable(const ConversionCommand& command) {
   if (!pipeline.empty()) {
     return of_another_pipeline(path, in_quotes(pipeline));
   }
-  if (fs::is_directory(path / "snapshots", error)) {
+  const bool has_pickles = std::ranges::any_of(names_in(path), is_pickled);
+  if (!has_pickles && is_hub_cache(path)) {
     return of_hub_cache(path);
   }
-  if (std::ranges::any_of(names_in(path), is_pickled)) {
+  if (has_pickles) {
     return of_pickles(path, command);
   }
   int most = 1000;
@@ -248,6 +273,13 @@ Error why_no_weights(const fs::path& folder, std::string_view stem,
         return is_pickled(name) && (is_whole_model || is_of_a_part(name));
       })) {
     return of_pickles(folder, command);
+  }
+  const auto unfinished = std::ranges::find_if(names, is_unfinished);
+  if (unfinished != names.end()) {
+    return {Errc::not_found, folder.string(),
+            std::string(kOtherName) + ": got " + in_quotes(*unfinished) +
+                ", expected " + std::string(stem) + ".safetensors",
+            "an unfinished download: get it again"};
   }
   for (const Instead& row : kInstead) {
     const auto got = std::ranges::find_if(names, [&](const std::string& name) {

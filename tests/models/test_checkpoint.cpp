@@ -243,6 +243,19 @@ TEST(Checkpoint, SaysWhatIsThereInsteadOfTheWeights) {
             stem + ".safetensors.index.json", "download the index"},
            {stem + ".safetensors.index.fp32.json",
             stem + ".safetensors.index.json", "rename it"},
+           {stem + ".safetensors.incomplete", stem + ".safetensors",
+            "an unfinished download: get it again"},
+           {stem + ".safetensors.crdownload", stem + ".safetensors",
+            "an unfinished download"},
+           {stem + ".safetensors.part", stem + ".safetensors",
+            "an unfinished download"},
+           {"Unconfirmed 123.download", stem + ".safetensors",
+            "an unfinished download"},
+           {stem + ".safetensors.aria2", stem + ".safetensors",
+            "an unfinished download"},
+           {stem + ".bin.incomplete", stem + ".safetensors",
+            "an unfinished download"},
+           {"model.part.safetensors", stem + ".safetensors", "rename it"},
            {"optimizer.bin", stem + ".safetensors", "download"},
            {"diffusion_flax_model.msgpack", stem + ".safetensors",
             "download"}}) {
@@ -319,6 +332,22 @@ TEST(Checkpoint, OfACacheOfTheHubNamesTheSnapshot) {
   // A folder around the checkpoint's, whatever it is.
   EXPECT_TRUE(contains(refused(cache / "snapshots").hint(), "snapshots/"));
   EXPECT_TRUE(contains(refused(folder.path()).hint(), "snapshots/"));
+}
+
+TEST(Checkpoint, OfACacheOfTheHubThatHasNoSnapshotsSaysHowToDownloadIt) {
+  for (const char* file : {"refs/main", "blobs/0123.incomplete", ".no_exist"}) {
+    const TemporaryFolder folder;
+    const fs::path cache = folder.path() / "models--a--b";
+    folder.write(cache / file, "0123");
+    for (const fs::path& path : {cache, cache / ""}) {
+      const Error error = error_of([&] { (void)open_checkpoint(path); });
+      EXPECT_EQ(error.code(), Errc::not_found);
+      EXPECT_TRUE(contains(error.what(), "a cache folder of the Hub"))
+          << error.what();
+      EXPECT_TRUE(contains(error.what(), "none is there")) << error.what();
+      EXPECT_EQ(error.hint(), "download it: hf download a/b --local-dir DIR");
+    }
+  }
 }
 
 TEST(Checkpoint, RefusesANetworkThatTakesMoreThanLatents) {
