@@ -157,7 +157,10 @@ std::vector<Setting> read_file_of(const std::filesystem::path& path) {
     if (error == std::errc::too_many_symbolic_link_levels) {
       refuse(path.string(), "a symbolic link that leads back to itself");
     }
-    return {};
+    // Whoever reads a link to nothing says where the link leads.
+    if (!std::filesystem::is_symlink(path, error)) {
+      return {};
+    }
   }
   if (std::filesystem::file_size(path, error) > kMaxSamplingBytes && !error) {
     refuse(path.string(), "got more than 64 KiB, expected a short JSON file");

@@ -7,6 +7,7 @@
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/file_type.h"
 #include "kernels/core/text.h"
 #include "models/text/prompt_pipeline.h"
 #include "models/unusable_folder.h"
@@ -17,35 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20U;
-
-bool leads_nowhere(const fs::path& path) {
-  std::error_code error;
-  return fs::is_symlink(path, error) && !fs::exists(path, error);
-}
-
-/// What stands at `path`; fs::file_type::symlink if it or its folder is a link
-/// to nothing. Errors: Errc::io where the system does not let us look, which is
-/// not the same as nothing being there.
-fs::file_type type_at(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) {
-    return leads_nowhere(path) || leads_nowhere(path.parent_path())
-               ? fs::file_type::symlink
-               : fs::file_type::not_found;
-  }
-  if (error) {
-    throw Error(Errc::io, path.string(),
-                "cannot look at it: " + error.message(),
-                "ask for the right to read the checkpoint's folders, or change "
-                "their permissions");
-  }
-  return status.type();
-}
-
-bool is_there(const fs::path& path) {
-  return type_at(path) != fs::file_type::not_found;
-}
 
 /// Whoever opens a file in a link to nothing says where the link leads.
 bool is_folder(const fs::path& path) {

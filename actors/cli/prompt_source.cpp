@@ -8,6 +8,7 @@
 #include "actors/cli/isa_in_force.h"
 #include "config/bundled_models.h"
 #include "kernels/core/error.h"
+#include "kernels/core/file_type.h"
 #include "kernels/core/text.h"
 #include "models/text/bundled_tokenizers.h"
 
@@ -139,9 +140,11 @@ std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
   }
   const std::filesystem::path folder =
       model.checkpoint()->folder / of.tokenizer;
-  std::error_code error;
-  require(std::filesystem::is_directory(folder, error), Errc::not_found,
-          folder.string(), "the pipeline has no tokenizer");
+  const std::filesystem::file_type type = type_at(folder);
+  // Of a link to nothing, whoever opens a file in it says where it leads.
+  require(type == std::filesystem::file_type::directory ||
+              type == std::filesystem::file_type::symlink,
+          Errc::not_found, folder.string(), "the pipeline has no tokenizer");
   std::shared_ptr<const models::Tokenizer> tokenizer =
       without_hints([&] { return models::open_tokenizer(folder); });
   require(tokenizer->kind() == of.tokenizer_kind, Errc::corrupt_file,

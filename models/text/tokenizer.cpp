@@ -7,6 +7,7 @@
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/file_type.h"
 #include "kernels/core/text.h"
 #include "models/text/added_tokens.h"
 #include "models/text/tokenizer_files.h"
@@ -318,8 +319,7 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder) {
   files.folder = folder.string();
   for (const std::string_view name : kFileNames) {
     const std::filesystem::path path = folder / name;
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) {
+    if (is_there(path)) {
       files.texts.emplace(name, read_file(path, kLargestTokenizerFile));
     }
   }

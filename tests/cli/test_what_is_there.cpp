@@ -123,6 +123,22 @@ TEST(Model, SaysThatGitLeftAPointerToATokenizer) {
       {"m/tokenizer/tokenizer.json", "Git LFS", "git lfs pull"});
 }
 
+TEST(Model, SaysWhereALinkToNothingLeads) {
+  for (const char* name :
+       {"tokenizer", "tokenizer/special_tokens_map.json", "text_encoder",
+        "sampling.json", "model_index.json", "scheduler"}) {
+    const TempFolder folder;
+    std::filesystem::copy(TROUPE_GOLDEN "/pipeline_sd15", folder.path("m"),
+                          std::filesystem::copy_options::recursive);
+    const std::string link = folder.path(std::string("m/") + name);
+    std::filesystem::remove_all(link);
+    std::filesystem::create_symlink("blobs/0123", link);
+    expect_refused(
+        {"sample", "-m", folder.path("m"), "-p", "a cat", "-o", "a.png"},
+        {link + " is a link to blobs/0123, which is not there"});
+  }
+}
+
 TEST(Listen, SaysWhichAddressAHostNameStandsFor) {
   std::array<char, 256> name{};
   ASSERT_EQ(::gethostname(name.data(), name.size() - 1), 0);

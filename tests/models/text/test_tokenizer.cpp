@@ -95,6 +95,35 @@ TEST(Tokenizer, SaysWhatAFolderLacks) {
             Errc::not_found);
 }
 
+// A file that is optional, too: without it prompts are other ids.
+TEST(Tokenizer, SaysWhereALinkToNothingLeads) {
+  const auto expect_named = [](const std::filesystem::path& folder,
+                               const std::filesystem::path& link) {
+    const Error error = error_of([&] { (void)open_tokenizer(folder); });
+    EXPECT_EQ(error.code(), Errc::not_found) << error.what();
+    EXPECT_TRUE(contains(error.what(), link.string() + " is a link to "
+                                                       "../blobs/0123, which "
+                                                       "is not there"))
+        << error.what();
+  };
+  for (const char* name :
+       {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+        "tokenizer.json", "vocab.json", "merges.txt", "spiece.model"}) {
+    const TemporaryFolder folder;
+    const std::filesystem::path tokenizer = folder.path() / "tokenizer";
+    std::filesystem::copy(
+        std::filesystem::path(TROUPE_GOLDEN_DIR) / "tokens_clip_files",
+        tokenizer);
+    std::filesystem::remove(tokenizer / name);
+    std::filesystem::create_symlink("../blobs/0123", tokenizer / name);
+    expect_named(tokenizer, tokenizer / name);
+  }
+  const TemporaryFolder folder;
+  const std::filesystem::path tokenizer = folder.path() / "tokenizer";
+  std::filesystem::create_symlink("../blobs/0123", tokenizer);
+  expect_named(tokenizer, tokenizer);
+}
+
 TEST(Tokenizer, NamesATokenizerOfAnotherKind) {
   struct Change {
     const char* folder;
