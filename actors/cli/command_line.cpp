@@ -194,6 +194,13 @@ class FlagParser {
 
   CommandLine parse(std::vector<std::string> arguments) {
     check_values(verb_, arguments);
+    // The place of the option keeps the spelling --batch-size for note_batch.
+    const auto is_batch_size = [](const std::string& argument) {
+      return argument.substr(0, argument.find('=')) == kBatchSize;
+    };
+    batch_name_ = std::ranges::any_of(arguments, is_batch_size)
+                      ? std::string(kBatchSize)
+                      : "--batch";
     std::ranges::reverse(arguments);  // CLI11 takes them from the back
     try {
       app_.parse(std::move(arguments));
@@ -232,9 +239,10 @@ class FlagParser {
         continue;
       }
       const std::string key(option.key);
+      const std::string place = key == "batch" ? batch_name_ : "--" + key;
       for (std::string& text :
-           texts_of(option, "--" + key, given->second->results())) {
-        line_.flags.push_back({"--" + key, key, std::move(text)});
+           texts_of(option, place, given->second->results())) {
+        line_.flags.push_back({place, key, std::move(text)});
       }
     }
   }
@@ -261,9 +269,11 @@ class FlagParser {
     return {only_value(name, given)};
   }
 
+  static constexpr std::string_view kBatchSize = "--batch-size";
   Verb verb_;
   CLI::App app_;
   CommandLine line_;
+  std::string batch_name_;  ///< as typed
   std::map<const Option*, CLI::Option*> given_;
   CLI::Option* config_ = nullptr;
 };

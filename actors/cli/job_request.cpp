@@ -411,6 +411,7 @@ JobRequest make_request(const config::Config& said,
       })) {
     note_level(config, request.notes);
   }
+  note_batch(config, request.samples.size(), request.notes);
   if (recipe == nullptr) {
     note_heun(request.schedule, request.notes);
   }

@@ -246,6 +246,22 @@ void note_level(const config::Config& config, std::vector<std::string>& notes) {
   }
 }
 
+void note_batch(const config::Config& config, std::uint64_t images,
+                std::vector<std::string>& notes) {
+  std::string place = config.place_of("batch");
+  std::ranges::replace(place, '_', '-');
+  constexpr std::string_view kForeign = "batch-size";
+  if (lowered(place).ends_with(kForeign) && config.batch > 0 &&
+      images < static_cast<std::uint64_t>(config.batch)) {
+    add_note(notes,
+             fmt::format("{} {} bounds what is computed at once, and "
+                         "{} made: --samples (-n) counts pictures",
+                         config.place_of("batch"), config.batch,
+                         images == 1 ? "1 picture is"
+                                     : fmt::format("{} pictures are", images)));
+  }
+}
+
 /// The corrector asks the network at the lowest level, where there is hardly
 /// any noise to tell, and steps by half of what it says.
 void note_heun(const samplers::Schedule& schedule,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,11 @@ void note_bin(const ModelSource& source, std::vector<std::string>& notes);
 /// That --isa holds the CPU to a level without bf16, which --dtype auto would
 /// take otherwise.
 void note_level(const config::Config& config, std::vector<std::string>& notes);
+
+/// That --batch was given by its name in other programs, where that counts
+/// pictures, and bounds more than the job has.
+void note_batch(const config::Config& config, std::uint64_t images,
+                std::vector<std::string>& notes);
 
 /// That Heun's last corrected step falls so far that noise stays behind.
 void note_heun(const samplers::Schedule& schedule,

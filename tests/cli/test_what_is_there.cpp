@@ -54,6 +54,29 @@ TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
       << variable.err;
 }
 
+TEST(BatchSize, OfOtherProgramsCountsPictures) {
+  const TempFolder folder;
+  const auto says = [](const std::vector<std::string>& more,
+                       const Program::Environment& environment = {}) {
+    std::vector<std::string> line = {"sample", "--random-weights", "dit-tiny",
+                                     "--dry-run"};
+    line.insert(line.end(), more.begin(), more.end());
+    const Outcome outcome = run(line, environment);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err.find("--samples (-n) counts pictures") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(says({"--batch-size", "4"}));
+  EXPECT_TRUE(says({"--batch_size", "4", "-n", "3"}));
+  EXPECT_TRUE(says({}, {"TROUPE_BATCH_SIZE=4"}));
+  const std::string file = folder.write("run.toml", "batch_size = 4\n");
+  EXPECT_TRUE(says({"--config", file}));
+  EXPECT_FALSE(says({"--batch-size", "4", "-n", "4"}));
+  EXPECT_FALSE(says({"--batch-size", "0"}));
+  EXPECT_FALSE(says({"--batch", "4"}));
+  EXPECT_FALSE(says({}));
+}
+
 TEST(Hints, NameTheVerb) {
   for (const char* verb : {"sample", "verify", "schedule", "doctor"}) {
     const std::string says = std::string("see troupe ") + verb + " --help";
