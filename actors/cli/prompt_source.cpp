@@ -1,6 +1,7 @@
 #include "actors/cli/prompt_source.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -249,7 +250,7 @@ void PromptSource::look_at_parts(const ModelSource& model, int max_length) {
     hides_padding_.push_back(
         of.heeds_mask_key && encoders_[e].files != nullptr &&
         encoders_[e].files->config.boolean("use_attention_mask", false));
-    notes_.push_back(tokenizer.note());
+    std::ranges::copy(tokenizer.notes(), std::back_inserter(notes_));
     if (!is_random_) {
       notes_.push_back(note_on_rows(place, of, tokenizer, encoder));
     }

@@ -73,6 +73,15 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
   }
   raw_.texts.sort();
   normalized_.texts.sort();
+  for (std::uint32_t i = 0; i < normalized_.texts.size(); ++i) {
+    const auto found = normalized_.texts.find(normalized_.texts[i]);
+    if (found && *found != i && num_hidden_++ == 0) {
+      const auto content = [&](std::uint32_t number) {
+        return entries_[normalized_.entries[number]].token.content;
+      };
+      hidden_ = Hidden{content(i), content(*found)};
+    }
+  }
 }
 
 std::optional<std::int32_t> AddedTokens::find(std::string_view content) const {

@@ -38,6 +38,17 @@ class AddedTokens {
                                              const WordModel& model,
                                              std::size_t most) const;
   [[nodiscard]] std::int32_t largest_id() const noexcept { return largest_; }
+  /// A token that no text finds, and the other token that is found in its
+  /// place: they are equal once they are normalised.
+  struct Hidden {
+    std::string content;
+    std::string found;
+  };
+  /// The first such token, and how many there are.
+  [[nodiscard]] const std::optional<Hidden>& hidden() const noexcept {
+    return hidden_;
+  }
+  [[nodiscard]] std::size_t num_hidden() const noexcept { return num_hidden_; }
 
  private:
   struct Entry {
@@ -61,6 +72,8 @@ class AddedTokens {
   Patterns raw_;
   Patterns normalized_;
   std::int32_t largest_ = -1;
+  std::optional<Hidden> hidden_;
+  std::size_t num_hidden_ = 0;
 };
 
 }  // namespace troupe::models

@@ -51,13 +51,13 @@ class PipelineTokenizer final : public Tokenizer {
   PipelineTokenizer(std::string_view kind,
                     std::unique_ptr<const WordModel> model, AddedTokens added,
                     Marks marks, std::optional<std::int64_t> max_length,
-                    std::string note)
+                    std::vector<std::string> notes)
       : kind_(kind),
         model_(std::move(model)),
         added_(std::move(added)),
         marks_(marks),
         max_length_(max_length),
-        note_(std::move(note)) {}
+        notes_(std::move(notes)) {}
 
   [[nodiscard]] Tokens encode(std::string_view text,
                               std::int64_t max_length) const override;
@@ -77,7 +77,9 @@ class PipelineTokenizer final : public Tokenizer {
            1;
   }
   [[nodiscard]] std::string_view kind() const override { return kind_; }
-  [[nodiscard]] const std::string& note() const override { return note_; }
+  [[nodiscard]] const std::vector<std::string>& notes() const override {
+    return notes_;
+  }
 
  private:
   std::string_view kind_;
@@ -85,7 +87,7 @@ class PipelineTokenizer final : public Tokenizer {
   AddedTokens added_;
   Marks marks_;
   std::optional<std::int64_t> max_length_;
-  std::string note_;
+  std::vector<std::string> notes_;
 };
 
 /// The text of the tokens from number `kept` on, extended to whole characters.
@@ -257,6 +259,26 @@ std::string note_on_ids(const AddedById& listed, const AddedTokens& tokens,
   return {};
 }
 
+/// Two words that were trained apart may be one word to the tokenizer, as
+/// CLIP's lowers what it reads.
+std::string note_on_equals(const AddedTokens& tokens,
+                           const TokenizerFiles& files) {
+  const auto& hidden = tokens.hidden();
+  if (!hidden) {
+    return {};
+  }
+  const std::size_t others = tokens.num_hidden() - 1;
+  return files.folder + ": its tokens " + in_quotes(hidden->content) + " and " +
+         in_quotes(hidden->found) +
+         " are one word to this tokenizer: the row of " +
+         in_quotes(hidden->found) + ", " +
+         std::to_string(*tokens.find(hidden->found)) +
+         ", is taken for both, never row " +
+         std::to_string(*tokens.find(hidden->content)) +
+         (others == 0 ? std::string()
+                      : "; so with " + std::to_string(others) + " more");
+}
+
 }  // namespace
 
 std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerFiles& files) {
@@ -308,10 +330,12 @@ std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerFiles& files) {
   }
   marks.end = id_of("eos_token");
   marks.pad = id_of("pad_token");
-  std::string note = note_on_ids(listed, tokens, files);
+  std::vector<std::string> notes = {note_on_ids(listed, tokens, files),
+                                    note_on_equals(tokens, files)};
+  std::erase(notes, std::string());
   return std::make_unique<PipelineTokenizer>(
       kind->name, std::move(model), std::move(tokens), marks,
-      settings.max_length, std::move(note));
+      settings.max_length, std::move(notes));
 }
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder) {

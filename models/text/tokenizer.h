@@ -45,8 +45,8 @@ class Tokenizer {
   [[nodiscard]] virtual std::int64_t vocab_size() const = 0;
   /// "CLIP" or "T5". It lives as long as the program.
   [[nodiscard]] virtual std::string_view kind() const = 0;
-  /// What a user should know of the files; may be empty.
-  [[nodiscard]] virtual const std::string& note() const = 0;
+  /// What a user should know of the files, a line each.
+  [[nodiscard]] virtual const std::vector<std::string>& notes() const = 0;
 };
 
 /// Opens tokenizer/, tokenizer_2/ … of a diffusers folder. It holds

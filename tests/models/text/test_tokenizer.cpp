@@ -207,7 +207,7 @@ TEST(Tokenizer, ReadsAddedTokensThatHaveAFileOfTheirOwn) {
   EXPECT_THAT(ids_of(*clip, "<cat-toy> photo of <cat-toy>."), expected);
   EXPECT_THAT(ids_of(*clip, "<CAT-toy> photo of <Cat-Toy>."), expected);
   EXPECT_EQ(clip->vocab_size(), 635);
-  EXPECT_EQ(clip->note(), "");
+  EXPECT_THAT(clip->notes(), testing::IsEmpty());
   const auto in_order = make_tokenizer(
       with_added("tokens_clip_files", R"({"<a>": 635, "<b>": 634})"));
   EXPECT_THAT(ids_of(*in_order, "<a> <b>"), ElementsAre(632, 635, 634, 633));
@@ -244,8 +244,28 @@ TEST(Tokenizer, NotesAddedTokensWhoseIdsAreNotTheirOrder) {
   const auto clip =
       make_tokenizer(with_added("tokens_clip_files", R"({"<cat-toy>": 700})"));
   EXPECT_EQ(ids_of(*clip, "<cat-toy>").at(1), 634);
-  EXPECT_TRUE(contains(clip->note(), "'<cat-toy>' the id 700; it is 634"))
-      << clip->note();
+  EXPECT_THAT(clip->notes(), testing::ElementsAre(testing::HasSubstr(
+                                 "'<cat-toy>' the id 700; it is 634")));
+}
+
+TEST(Tokenizer, NotesAddedTokensThatAreOneWordToIt) {
+  const char* both = R"({"<cat>": 634, "<Cat>": 635})";
+  const auto clip = make_tokenizer(with_added("tokens_clip_files", both));
+  EXPECT_THAT(clip->notes(),
+              testing::ElementsAre(testing::HasSubstr(
+                  "'<cat>' and '<Cat>' are one word to this tokenizer: the row "
+                  "of '<Cat>', 635, is taken for both, never row 634")));
+  for (const char* word : {"<cat>", "<Cat>", "<CAT>"}) {
+    EXPECT_EQ(ids_of(*clip, word).at(1), 635) << word;
+  }
+  const auto more = make_tokenizer(with_added(
+      "tokens_clip_files", R"({"<CAT>": 634, "<cat>": 635, "<Cat>": 636})"));
+  EXPECT_THAT(more->notes(),
+              testing::ElementsAre(testing::HasSubstr("; so with 1 more")));
+  // T5's keeps capitals apart.
+  const auto t5 = make_tokenizer(
+      with_added("tokens_t5_files", R"({"<x>": 220, "<X>": 221})"));
+  EXPECT_THAT(t5->notes(), testing::IsEmpty());
 }
 
 TEST(Tokenizer, RefusesAddedTokensWithoutAnIdOfTheirOwn) {
