@@ -68,21 +68,83 @@ std::string_view bracket_syntax(std::string_view text, std::size_t at) {
   return !bracket.empty() && has_meaning ? bracket : kNothing;
 }
 
-/// ":1.2)" or ":0.5]" that ends the bracket `open`; not the "16:9)" of a ratio,
-/// nor a face.
+/// Where the blanks that `text` has at `at` end.
+std::size_t behind_blanks(std::string_view text, std::size_t at) {
+  return std::min(text.find_first_not_of(kBlanks, at), text.size());
+}
+
+/// ":1.2)" or ": 0.5]" that ends the bracket `open`; not the "16:9)" of a
+/// ratio, nor the ": 40)" of an age, nor a face.
 std::string_view weight_syntax(std::string_view text, std::size_t at,
                                std::size_t open) {
-  const std::string_view number = number_in(text.substr(at + 1));
-  const std::size_t end = at + 1 + number.size();
+  const std::size_t begin = behind_blanks(text, at + 1);
+  const std::string_view number = number_in(text.substr(begin));
+  const std::size_t end = behind_blanks(text, begin + number.size());
   const char close = text[open] == '(' ? ')' : ']';
   const char before = text[at - 1];
   const bool is_ordinary =
       number.find('.') == std::string_view::npos &&
-      (is_ascii_digit(before) || is_one_of(before, kBlanks));
+      (begin > at + 1 || is_ascii_digit(before) || is_one_of(before, kBlanks));
   return !number.empty() && end < text.size() && text[end] == close &&
                  open + 1 < at && !is_ordinary
              ? text.substr(open, end + 1 - open)
              : kNothing;
+}
+
+/// "embedding:name".
+std::string_view embedding_syntax(std::string_view text, std::size_t at) {
+  constexpr std::string_view kPrefix = "embedding:";
+  const std::string_view rest = text.substr(at, kNear);
+  const bool is_apart = at == 0 || !is_word(text[at - 1]);
+  if (!is_apart || !rest.starts_with(kPrefix)) {
+    return kNothing;
+  }
+  const auto end = std::find_if_not(
+      rest.begin() + kPrefix.size(), rest.end(),
+      [](char c) { return is_word(c) || is_one_of(c, "-./\\"); });
+  const std::string_view found(rest.begin(), end);
+  return found.size() > kPrefix.size() ? found : kNothing;
+}
+
+/// "__name__" as a word of its own: a line of a file of that name.
+std::string_view wildcard_syntax(std::string_view text, std::size_t at) {
+  constexpr std::string_view kMark = "__";
+  const std::string_view rest = text.substr(at, kNear);
+  const bool is_apart = at == 0 || !is_word(text[at - 1]);
+  if (!is_apart || !rest.starts_with(kMark)) {
+    return kNothing;
+  }
+  const auto end = std::find_if_not(rest.begin(), rest.end(), [](char c) {
+    return is_word(c) || is_one_of(c, "-/*");
+  });
+  const std::string_view found(rest.begin(), end);
+  const bool has_name = found.size() > 2 * kMark.size() &&
+                        found[kMark.size()] != '_' &&
+                        found[found.size() - kMark.size() - 1] != '_';
+  return has_name && found.ends_with(kMark) ? found : kNothing;
+}
+
+/// Midjourney's "--ar 16:9" or "--no text" behind a prompt; not a dash.
+std::string_view parameter_syntax(std::string_view text, std::size_t at) {
+  constexpr std::string_view kOfNumbers =
+      "ar aspect c chaos cw exp iw niji ow q quality r repeat s seed stop "
+      "stylize sv sw v version w weird";
+  constexpr std::string_view kOfWords = "cref no oref sref style";
+  const std::string_view rest = text.substr(at, kNear);
+  if (at == 0 || !is_one_of(text[at - 1], kBlanks) || !rest.starts_with("--")) {
+    return kNothing;
+  }
+  const std::size_t blank = rest.find_first_of(kBlanks);
+  const std::string_view name =
+      blank == std::string_view::npos ? kNothing : rest.substr(2, blank - 2);
+  const std::size_t value = behind_blanks(rest, blank);
+  const bool has_value =
+      !name.empty() && value < rest.size() &&
+      (has_word(kOfWords, name)
+           ? is_word(rest[value])
+           : has_word(kOfNumbers, name) && is_ascii_digit(rest[value]));
+  return has_value ? rest.substr(0, rest.find_first_of(kBlanks, value))
+                   : kNothing;
 }
 
 /// "<lora:name:0.8>".
@@ -128,7 +190,7 @@ bool is_plain(std::string_view word) {
          !has_word(kSaying, lowered(word));
 }
 
-/// "BREAK" and "AND" as words of their own between parts of a prompt.
+/// "BREAK", "AND" and "ADDCOL" as words of their own between parts of a prompt.
 std::string_view capital_syntax(std::string_view text, std::size_t at,
                                 std::string_view word) {
   const std::size_t begin = at - std::min(at, kNear);
@@ -163,7 +225,17 @@ std::string_view syntax_at(std::string_view text, std::size_t at,
   if (at > 0 && is_one_of(rest.front(), "+-") && is_word(text[at - 1])) {
     return sign_syntax(text, at);
   }
-  for (const std::string_view word : {"BREAK", "AND"}) {
+  if (rest.front() == 'e') {
+    return embedding_syntax(text, at);
+  }
+  if (rest.front() == '_') {
+    return wildcard_syntax(text, at);
+  }
+  if (rest.front() == '-') {
+    return parameter_syntax(text, at);
+  }
+  for (const std::string_view word :
+       {"BREAK", "AND", "ADDCOL", "ADDROW", "ADDBASE", "ADDCOMM"}) {
     if (rest.starts_with(word)) {
       return capital_syntax(text, at, word);
     }

@@ -81,6 +81,19 @@ TEST(PromptSyntax, OfOtherProgramsIsFound) {
       {"(red cat)1.3", "(red cat)"},
       {"(\"a\", \"b\").blend(1, 1)", ").blend("},
       {"hata \\(style\\)", "\\("},
+      {"a (cat: 1.2) here", "(cat: 1.2)"},
+      {"a (cat:1.2 ) here", "(cat:1.2 )"},
+      {"a [cat: 0.5]", "[cat: 0.5]"},
+      {"a cat, embedding:easy-neg.pt, oil", "embedding:easy-neg.pt"},
+      {"(embedding:foo:1.2)", "embedding:foo"},
+      {"a __color__ cat", "__color__"},
+      {"__animals/big-cat__", "__animals/big-cat__"},
+      {"cat --ar 16:9", "--ar 16:9"},
+      {"cat --v 6 --q 2", "--v 6"},
+      {"a cat --no dogs, birds", "--no dogs,"},
+      {"a cat --style raw", "--style raw"},
+      {"a ADDCOL b", "ADDCOL"},
+      {"a sky\nADDROW\na sea", "ADDROW"},
       {"(\xD0\xBA\xD0\xBE\xD1\x82:1.1)", "(\xD0\xBA\xD0\xBE\xD1\x82:1.1)"}};
   for (const auto& [prompt, found] : cases) {
     EXPECT_EQ(foreign_syntax(prompt), found) << prompt;
@@ -137,11 +150,31 @@ TEST(PromptSyntax, IsNotOrdinaryText) {
                              "a (b",
                              "x+",
                              "12++",
+                             "a man (aged: 40)",
+                             "(: 1.2)",
+                             "(cat: 1.2",
+                             "snake_case words",
+                             "_emphasis_ and __init",
+                             "fill in the ____ here",
+                             "a__b__c",
+                             "__",
+                             "a cat --",
+                             "a cat -- black",
+                             "a cat --black and white",
+                             "a cat --v",
+                             "a cat --no",
+                             "a cat --ar of gold",
+                             "--ar 16:9",
+                             "ADDCOL",
+                             "an embedding: a vector",
+                             "word-embedding:",
                              "embedding"}) {
     EXPECT_EQ(foreign_syntax(prompt), "") << prompt;
   }
   // Any text takes a time that grows with its size.
-  for (const char* part : {"<", "(", "[", "{", ":1", "AND,", "BREAK ", "a++"}) {
+  for (const char* part :
+       {"<", "(", "[", "{", ":1", "AND,", "BREAK ", "a++", "__", "__a",
+        " --ar ", " --", "(a: ", "embedding:"}) {
     std::string text;
     while (text.size() < (std::size_t{1} << 20U)) {
       text += part;
