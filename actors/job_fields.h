@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "actors/job_record.h"
+#include "actors/record_fields.h"
 #include "config/enum_names.h"
 #include "kernels/core/fields.h"
 #include "samplers/option_fields.h"
@@ -119,22 +120,6 @@ void visit_fields(Visitor& visit, T& r) {
   visit("vae_tile", r.vae_tile);
   visit("dtype", r.dtype);
 }
-
-struct AnyVisitor {
-  void operator()(const char* key, auto& field);
-};
-/// A struct with fields of its own.
-template <typename T>
-concept HasFields = requires(AnyVisitor& visit, T& record) {
-  visit_fields(visit, record);
-};
-
-/// An optional or a shared pointer.
-template <typename T>
-concept MaybeUnset = requires(const T& field) {
-  static_cast<bool>(field);
-  *field;
-};
 
 /// A row of a table, by name.
 template <typename T>

@@ -5,6 +5,7 @@
 #include "actors/job_fields.h"
 #include "actors/job_status.h"
 #include "actors/session.h"
+#include "actors/status_fields.h"
 #include "kernels/core/fields.h"
 
 // Lists of other folders' structs stand in their namespaces, where visitors
@@ -40,18 +41,9 @@ namespace troupe::actors {
 
 /// Of the name of a device.
 inline constexpr std::uint64_t kMostDeviceName = 64;
-/// Of the name of a process, and of why it left.
-inline constexpr std::uint64_t kMostName = 128;
-/// Of a sentence.
-inline constexpr std::uint64_t kMostText = 1024;
 /// Of a process, for other processes.
 inline constexpr std::uint64_t kMostEndpoints = 64;
 inline constexpr std::uint64_t kMostWorkersOfOne = 1 << 16;
-/// Of a job: its status has no more.
-inline constexpr std::uint64_t kMostClientNodes = 2048;
-// Of one process in a job's status: so a status has room for all processes.
-inline constexpr std::uint64_t kMostShownDevices = 16;
-inline constexpr std::uint64_t kMostShownClasses = 4;
 
 template <typename Visitor, AnyConst<RemoteValue> T>
 void visit_fields(Visitor& visit, T& r) {
@@ -423,44 +415,6 @@ void visit_fields(Visitor& visit, T& r) {
 template <typename Visitor, AnyConst<Granted> T>
 void visit_fields(Visitor& visit, T& r) {
   visit(cut_to(kMostText, "what"), r.what);
-}
-
-template <typename Visitor, AnyConst<NodeStatus> T>
-void visit_fields(Visitor& visit, T& r) {
-  visit(cut_to(kMostName, "name"), r.name);
-  visit("process", r.process);
-  visit("workers", r.workers);
-  visit("threads", r.threads);
-  visit("tasks", r.tasks);
-  visit("rows", r.rows);
-  visit("busy_seconds", r.busy_seconds);
-  visit("busy_share", r.busy_share);
-  visit("bytes_sent", r.bytes_sent);
-  visit("bytes_received", r.bytes_received);
-  visit("losses", r.losses);
-  visit("status", r.status);
-  visit(cut_to(kMostName, "cause"), r.cause);
-  visit("means", r.means);
-  visit(cut_to(kMostShownClasses, "execution_classes"), r.execution_classes);
-}
-
-template <typename Visitor, AnyConst<JobStatus> T>
-void visit_fields(Visitor& visit, T& r) {
-  visit(cut_to(kMostText, "model"), r.model);
-  visit("method", r.method);
-  visit("images_total", r.images_total);
-  visit("images_done", r.images_done);
-  visit("images_failed", r.images_failed);
-  visit("images_cancelled", r.images_cancelled);
-  visit("calls_done", r.calls_done);
-  visit("calls_total", r.calls_total);
-  visit("fraction", r.fraction);
-  visit("calls_per_second", r.calls_per_second);
-  visit("elapsed_seconds", r.elapsed_seconds);
-  visit("seconds_left", r.seconds_left);
-  visit("waits_for_workers", r.waits_for_workers);
-  visit("recoveries", r.recoveries);
-  visit(cut_to(kMostClientNodes, "nodes"), r.nodes);
 }
 
 }  // namespace troupe::actors

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/cli/bench_emulated.h"
@@ -23,8 +24,6 @@
 
 namespace troupe::actors {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Measurement {
   std::string name;
@@ -90,53 +89,33 @@ std::vector<Measurement> rows_of(std::span<const JobRequest> requests) {
   return rows;
 }
 
-Json table_of(const std::vector<Measurement>& rows, bool on_gpu) {
-  Json table = Json::array();
+std::vector<BenchRow> table_of(const std::vector<Measurement>& rows,
+                               bool on_gpu) {
+  std::vector<BenchRow> table;
   for (const Measurement& row : rows) {
-    Json line = {{"name", row.name},
-                 {"method", row.plan.method.kind->name},
-                 {"workers", row.plan.num_workers},
-                 {"threads", row.plan.num_threads},
-                 {"seconds", row.median()}};
+    BenchRow& line = table.emplace_back(
+        BenchRow{.name = row.name,
+                 .method = std::string(row.plan.method.kind->name),
+                 .workers = row.plan.num_workers,
+                 .threads = row.plan.num_threads,
+                 .seconds = row.median(),
+                 .cut = config::cut_name(row.plan.method),
+                 .nfe = row.nfe,
+                 .rounds = row.rounds,
+                 .relative_rmse = relative_rmse(row.latents, rows[0].latents),
+                 .latents_xxh3 = latents_xxh3(row.latents)});
     if (on_gpu) {
-      line["speedup_over_1_worker"] = rows[0].median() / row.median();
+      line.over_1_worker = rows[0].median() / line.seconds;
     } else {
-      line["speedup_over_1_thread"] = rows[0].median() / row.median();
-      line["speedup_over_2_threads"] = rows[1].median() / row.median();
+      line.over_1_thread = rows[0].median() / line.seconds;
+      line.over_2_threads = rows[1].median() / line.seconds;
     }
-    if (std::string cut = config::cut_name(row.plan.method); !cut.empty()) {
-      line["cut"] = std::move(cut);
-    }
-    line["nfe"] = row.nfe;
-    line["rounds"] = row.rounds;
-    line["relative_rmse"] = relative_rmse(row.latents, rows[0].latents);
-    line["latents_xxh3"] = latents_xxh3(row.latents);
-    table.push_back(std::move(line));
   }
   return table;
 }
 
-void print_json(const Invocation& invocation, const JobRequest& request,
-                const std::vector<std::string>& notes, Json table) {
-  const JobDevice& first = request.devices.front();
-  Json json = envelope(invocation.summary);
-  json.update(
-      {{"model", request.source.name()},
-       {"samples", request.samples.size()},
-       {"sampler", config::solver_label(request.schedule.options())},
-       {"steps", request.schedule.num_steps()},
-       {"guidance", request.guidance_scale},
-       {"dtype", request.dtypes()},
-       {"repeats", invocation.config.repeats},
-       // Every figure of a GPU says its mode.
-       {"bits", first.is_gpu() ? Json(bits_mode(first.options)) : Json()},
-       {"rows", std::move(table)},
-       {"notes", notes}});
-  fmt::print("{}\n", dump(json));
-}
-
 void print_table(const config::Config& config, const JobRequest& request,
-                 const Json& table) {
+                 const std::vector<BenchRow>& table) {
   fmt::print("{}: {} samples, {} {} steps, guidance {}, {}, median of {}\n\n",
              request.source.name(), request.samples.size(),
              config::solver_label(request.schedule.options()),
@@ -146,17 +125,14 @@ void print_table(const config::Config& config, const JobRequest& request,
   fmt::print("{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>10}\n", "", "seconds",
              on_gpu ? "× 1 wkr." : "× 1 thr.", on_gpu ? "" : "× 2 thr.", "NFE",
              "rounds", "rel. RMSE");
-  for (const Json& row : table) {
-    const auto speedup = [&row](const char* key) {
-      return row.contains(key) ? fmt::format("{:.2f}", row[key].get<double>())
-                               : std::string();
-    };
+  const auto speedup = [](const std::optional<double>& times) {
+    return times ? fmt::format("{:.2f}", *times) : std::string();
+  };
+  for (const BenchRow& row : table) {
     fmt::print(
-        "{:<36} {:>9.3f} {:>9} {:>9} {:>7} {:>7} {:>10.2e}\n",
-        row["name"].get<std::string>(), row["seconds"].get<double>(),
-        speedup(on_gpu ? "speedup_over_1_worker" : "speedup_over_1_thread"),
-        speedup("speedup_over_2_threads"), row["nfe"].get<std::int64_t>(),
-        row["rounds"].get<std::int64_t>(), row["relative_rmse"].get<double>());
+        "{:<36} {:>9.3f} {:>9} {:>9} {:>7} {:>7} {:>10.2e}\n", row.name,
+        row.seconds, speedup(on_gpu ? row.over_1_worker : row.over_1_thread),
+        speedup(row.over_2_threads), row.nfe, row.rounds, row.relative_rmse);
   }
   std::vector<Column> columns = {{"seconds", "median of the runs"}};
   if (on_gpu) {
@@ -224,10 +200,17 @@ int run_bench(Invocation& invocation) {
     }
   }
   printer.finish();
-  Json table = table_of(rows, first.devices.front().is_gpu());
+  const JobDevice& device = first.devices.front();
+  std::vector<BenchRow> table = table_of(rows, device.is_gpu());
   invocation.take_last_word();
   if (config.json) {
-    print_json(invocation, first, notes, std::move(table));
+    BenchTable all = {.repeats = config.repeats,
+                      .rows = std::move(table),
+                      .notes = std::move(notes)};
+    if (device.is_gpu()) {
+      all.bits = bits_mode(device.options);  // every figure of a GPU says it
+    }
+    print_json(invocation, first, std::move(all));
   } else {
     print_table(config, first, table);
   }

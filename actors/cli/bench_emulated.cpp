@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,6 @@ namespace {
 
 using emulation::EmulatedJob;
 using emulation::Machine;
-using Json = nlohmann::ordered_json;
 
 struct Row {
   std::string name;
@@ -96,67 +94,32 @@ double utilisation(const Row& row) {
          (row.seconds() * static_cast<double>(row.machine.num_devices()));
 }
 
-Json table_of(const std::vector<Row>& rows) {
-  Json table = Json::array();
+std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
+  std::vector<BenchRow> table;
   for (const Row& row : rows) {
     const emulation::Bounds& bounds = row.job.bounds;
+    const double seconds = row.seconds();
     table.push_back(
-        {{"name", row.name},
-         {"emulated", true},
-         {"method", row.plan.method.kind->name},
-         {"workers", row.machine.num_devices()},
-         {"seconds", row.seconds()},
-         {"speedup_over_1_worker", rows[0].seconds() / row.seconds()},
-         {"utilisation", utilisation(row)},
-         {"critical_path_seconds", bounds.critical_path},
-         {"work_seconds", bounds.work},
-         {"traffic_seconds", bounds.traffic},
-         {"over_lower_bound", row.seconds() / bounds.lower()},
-         {"list_schedule_seconds", bounds.list_schedule},
-         {"over_list_schedule", row.seconds() / bounds.list_schedule},
-         {"bytes_sent", row.job.bytes_sent},
-         {"coordinator_events", row.job.num_events},
-         {"nfe", row.job.result.nfe},
-         {"rounds", row.job.result.rounds},
-         {"relative_rmse", relative_rmse(row.latents, rows[0].latents)},
-         {"latents_xxh3", latents_xxh3(row.latents)}});
-    if (std::string cut = config::cut_name(row.plan.method); !cut.empty()) {
-      table.back()["cut"] = std::move(cut);
-    }
+        {.name = row.name,
+         .method = std::string(row.plan.method.kind->name),
+         .workers = static_cast<int>(row.machine.num_devices()),
+         .seconds = seconds,
+         .over_1_worker = rows[0].seconds() / seconds,
+         .emulated =
+             EmulatedFigures{utilisation(row), bounds, seconds / bounds.lower(),
+                             seconds / bounds.list_schedule, row.job.bytes_sent,
+                             row.job.num_events},
+         .cut = config::cut_name(row.plan.method),
+         .nfe = row.job.result.nfe,
+         .rounds = row.job.result.rounds,
+         .relative_rmse = relative_rmse(row.latents, rows[0].latents),
+         .latents_xxh3 = latents_xxh3(row.latents)});
   }
   return table;
 }
 
-double coordinator_us(const Machine& machine) {
-  return 1e6 * emulation::to_seconds(machine.coordinator_event);
-}
-
-void print_json(const Invocation& invocation, const JobRequest& request,
-                const std::vector<std::string>& notes, const Machine& machine,
-                Json table) {
-  Json json = envelope(invocation.summary);
-  json.update({{"model", request.source.name()},
-               {"samples", request.samples.size()},
-               {"sampler", config::solver_label(request.schedule.options())},
-               {"steps", request.schedule.num_steps()},
-               {"guidance", request.guidance_scale},
-               {"dtype", request.dtypes()},
-               {"emulated",
-                {{"devices", machine.num_devices()},
-                 {"speeds", machine.speeds},
-                 {"step_ms", machine.step_ms},
-                 {"row_slope", machine.row_slope},
-                 {"jitter", machine.jitter},
-                 {"link_gbps", machine.link_gbps},
-                 {"link_us", machine.link_us},
-                 {"coordinator_event_us", coordinator_us(machine)}}},
-               {"rows", std::move(table)},
-               {"notes", notes}});
-  fmt::print("{}\n", dump(json));
-}
-
 void print_table(const JobRequest& request, const Machine& machine,
-                 const Json& table) {
+                 const std::vector<BenchRow>& table) {
   const auto [slowest, fastest] = std::ranges::minmax(machine.speeds);
   fmt::print(
       "{}: {} samples, {} {} steps, guidance {}, {}\n", request.source.name(),
@@ -174,18 +137,14 @@ void print_table(const JobRequest& request, const Machine& machine,
   fmt::print("{:<36} {:>10} {:>9} {:>6} {:>8} {:>8} {:>7} {:>7} {:>10}\n", "",
              "emul. sec.", "× 1 dev.", "busy", "÷ bound", "÷ list", "NFE",
              "rounds", "rel. RMSE");
-  for (const Json& row : table) {
-    const auto real = [&row](const char* key) {
-      return row[key].get<double>();
-    };
+  for (const BenchRow& row : table) {
+    const EmulatedFigures& figures = *row.emulated;
     fmt::print(
         "{:<36} {:>10.3f} {:>9.2f} {:>5.1f}% {:>8.3f} {:>8.3f} {:>7} {:>7} "
         "{:>10.2e}\n",
-        row["name"].get<std::string>(), real("seconds"),
-        real("speedup_over_1_worker"), 100 * real("utilisation"),
-        real("over_lower_bound"), real("over_list_schedule"),
-        row["nfe"].get<std::int64_t>(), row["rounds"].get<std::int64_t>(),
-        real("relative_rmse"));
+        row.name, row.seconds, *row.over_1_worker, 100 * figures.utilisation,
+        figures.over_lower_bound, figures.over_list_schedule, row.nfe,
+        row.rounds, row.relative_rmse);
   }
   constexpr auto kColumns = std::to_array<Column>(
       {{"emul. sec.", "modelled seconds"},
@@ -210,10 +169,13 @@ int bench_emulated(Invocation& invocation, std::span<const JobRequest> requests,
     run(invocation, runner, progress, row);
   }
   printer.finish();
-  Json table = table_of(rows);
+  std::vector<BenchRow> table = table_of(rows);
   invocation.take_last_word();
   if (config.json) {
-    print_json(invocation, first, notes, rows.back().machine, std::move(table));
+    print_json(invocation, first,
+               {.emulated = rows.back().machine,
+                .rows = std::move(table),
+                .notes = notes});
   } else {
     print_table(first, rows.back().machine, table);
   }

@@ -4,9 +4,118 @@
 
 #include <cmath>
 
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
+#include "config/schedule_options.h"
 #include "kernels/core/hash.h"
 
 namespace troupe::actors {
+
+template <typename Visitor, AnyConst<EmulatedFigures> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"utilisation", "emulated: busy time of all devices"}, r.utilisation);
+  visit({"critical_path_seconds",
+         "emulated: longest chain of tasks and forced transfers"},
+        r.bounds.critical_path);
+  visit({"work_seconds",
+         "emulated: all work over all speeds, or a part of it over its "
+         "devices"},
+        r.bounds.work);
+  visit({"traffic_seconds", "emulated: bytes_sent over all links at once"},
+        r.bounds.traffic);
+  visit(
+      {"over_lower_bound", "emulated: seconds over the largest of these three"},
+      r.over_lower_bound);
+  visit({"list_schedule_seconds",
+         "emulated: a list schedule of the same passes, with free control"},
+        r.bounds.list_schedule);
+  visit({"over_list_schedule", "emulated: seconds over that"},
+        r.over_list_schedule);
+  visit({"bytes_sent", "emulated: of values, between devices"}, r.bytes_sent);
+  visit({"coordinator_events", "emulated: that it took"}, r.num_events);
+}
+
+template <typename Visitor, AnyConst<BenchRow> T>
+void visit_fields(Visitor& visit, T& r) {
+  constexpr FieldKey kCut =
+      if_any({"cut", "chain or onion; absent where the network is whole"});
+  visit({"name", "method and company"}, r.name);
+  visit({"emulated", "true: times are modelled; else absent"},
+        r.emulated ? std::optional(true) : std::nullopt);
+  visit({"method", "parallel method"}, r.method);
+  visit({"workers", "workers of the company"}, r.workers);
+  visit({"threads", "threads of each CPU worker; absent if emulated"},
+        r.threads);
+  visit({"seconds", "median of the repeats; emulated: modelled"}, r.seconds);
+  visit({"speedup_over_1_thread", "on the CPU"}, r.over_1_thread);
+  visit({"speedup_over_2_threads", "on the CPU"}, r.over_2_threads);
+  visit({"speedup_over_1_worker", "on GPUs, and emulated"}, r.over_1_worker);
+  visit_part(visit, r.emulated);
+  if (!r.emulated) {
+    visit(kCut, r.cut);
+  }
+  visit({"nfe", "network calls of all images"}, r.nfe);
+  visit({"rounds", "network calls one after another"}, r.rounds);
+  visit({"relative_rmse", "of the latents against the first row"},
+        r.relative_rmse);
+  visit({"latents_xxh3", "XXH3-64 of the final latents' bytes in index order"},
+        r.latents_xxh3);
+  if (r.emulated) {
+    visit(kCut, r.cut);
+  }
+}
+
+template <typename Visitor, AnyConst<emulation::Machine> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"devices", "modelled devices"}, r.num_devices());
+  visit({"speeds", "of each device"}, r.speeds);
+  visit({"step_ms", "a row on a device of speed 1"}, r.step_ms);
+  visit({"row_slope", "each further row, as a part of that"}, r.row_slope);
+  visit({"jitter", "most that a pass takes longer, as a part"}, r.jitter);
+  visit({"link_gbps", "of each device's link, each way"}, r.link_gbps);
+  visit({"link_us", "latency of a link"}, r.link_us);
+  visit({"coordinator_event_us", "what the coordinator takes for an event"},
+        coordinator_us(r));
+}
+
+template <typename Visitor, AnyConst<BenchTable> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"model", "folder name or bundled name"}, r.model);
+  visit({"samples", "images of each measurement"}, r.samples);
+  visit({"sampler", "sampler as --sampler names it"}, r.sampler);
+  visit({"steps", "denoising steps"}, r.steps);
+  visit({"guidance", "classifier-free guidance; 1: none"}, r.guidance);
+  visit({"dtype", "f32, bf16, f16; several with commas"}, r.dtype);
+  visit({"repeats",
+         "runs of each measurement; the median counts; absent if emulated"},
+        r.repeats);
+  if (!r.emulated) {
+    visit(or_null({"bits", "of GPUs; null on the CPU; absent if emulated"}),
+          r.bits);
+  }
+  visit({"emulated", "the modelled machine of --emulate, or absent"},
+        r.emulated);
+  visit({"rows",
+         "baselines first, then the methods that were asked for, in their "
+         "order"},
+        r.rows);
+  visit({"notes", "what the user should know"}, r.notes);
+}
+
+std::vector<JsonField> bench_json_fields() {
+  return json_rows_of<BenchTable>();
+}
+
+void print_json(const Invocation& invocation, const JobRequest& request,
+                BenchTable table) {
+  table.model = request.source.name();
+  table.samples = request.samples.size();
+  table.sampler = config::solver_label(request.schedule.options());
+  table.steps = request.schedule.num_steps();
+  table.guidance = request.guidance_scale;
+  table.dtype = request.dtypes();
+  fmt::print("{}\n", dump(document(invocation.summary, table)));
+}
 
 void RunsProgress::on_progress(const JobProgress& progress) {
   run_ = progress;

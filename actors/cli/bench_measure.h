@@ -3,11 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "actors/cli/job_request.h"
 #include "actors/cli/progress_printer.h"
+#include "actors/cli/verbs.h"
+#include "actors/emulation/emulate.h"
 #include "actors/runtime.h"
 
 namespace troupe::actors {
@@ -39,6 +44,59 @@ class RunsProgress final : public Observer {
   std::size_t num_runs_;
   std::size_t num_done_ = 0;
 };
+
+/// The coordinator's time for an event, in microseconds.
+[[nodiscard]] inline double coordinator_us(const emulation::Machine& machine) {
+  return 1e6 * emulation::to_seconds(machine.coordinator_event);
+}
+
+/// What the emulation of a row adds to its figures.
+struct EmulatedFigures {
+  double utilisation = 0;
+  emulation::Bounds bounds = {};
+  double over_lower_bound = 0;
+  double over_list_schedule = 0;
+  std::uint64_t bytes_sent = 0;
+  std::int64_t num_events = 0;
+};
+
+/// A method on a company, measured or emulated.
+struct BenchRow {
+  std::string name = {};
+  std::string method = {};
+  int workers = 0;
+  std::optional<int> threads = {};
+  double seconds = 0;
+  std::optional<double> over_1_thread = {};
+  std::optional<double> over_2_threads = {};
+  std::optional<double> over_1_worker = {};
+  std::optional<EmulatedFigures> emulated = {};
+  std::string cut = {};
+  std::int64_t nfe = 0;
+  std::int64_t rounds = 0;
+  double relative_rmse = 0;
+  std::string latents_xxh3 = {};
+};
+
+/// What bench prints.
+struct BenchTable {
+  std::string model = {};
+  std::size_t samples = 0;
+  std::string sampler = {};
+  int steps = 0;
+  double guidance = 1;
+  std::string dtype = {};
+  std::optional<int> repeats = {};
+  std::optional<std::string> bits = {};
+  std::optional<emulation::Machine> emulated = {};
+  std::vector<BenchRow> rows = {};
+  std::vector<std::string> notes = {};
+};
+
+/// Prints the table of one command as JSON. `table` has rows; what all requests
+/// have in common is put in.
+void print_json(const Invocation& invocation, const JobRequest& request,
+                BenchTable table);
 
 /// A column of a table, for its reader.
 struct Column {

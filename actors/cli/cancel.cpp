@@ -1,9 +1,10 @@
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "actors/cli/dial_job.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "actors/cli/link_options.h"
 #include "actors/cli/verbs.h"
 #include "actors/remote/client_service.h"
@@ -15,7 +16,18 @@ namespace {
 /// A result on its way home is waited for.
 constexpr auto kSamplePatience = std::chrono::seconds(60);
 
+struct Answer {
+  std::string message;
+};
+
+template <typename Visitor, AnyConst<Answer> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"message", "what was cancelled, or why there was nothing"}, r.message);
+}
+
 }  // namespace
+
+std::vector<JsonField> cancel_json_fields() { return json_rows_of<Answer>(); }
 
 int run_cancel(Invocation& invocation) {
   const config::Config& config = invocation.config;
@@ -29,9 +41,7 @@ int run_cancel(Invocation& invocation) {
       granted != nullptr ? granted->what : "the job is over";
   invocation.take_last_word();
   if (config.json) {
-    nlohmann::ordered_json out = envelope(invocation.summary);
-    out["message"] = says;
-    say(stdout, dump(out));
+    say(stdout, dump(document(invocation.summary, Answer{says})));
   } else if (!config.quiet) {
     say(stdout, printable(says, kLongestLine));
   }

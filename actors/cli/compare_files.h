@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "actors/artefacts/png.h"
+#include "kernels/core/fields.h"
 
 namespace troupe::actors {
 
@@ -21,6 +22,27 @@ struct Distance {
   /// differ. Unset where nothing differs, or all of b is zero.
   std::optional<double> psnr_db = {};
 };
+
+template <typename Visitor, AnyConst<Distance> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"largest_absolute_difference",
+         "of all elements or pixels; absent if they cannot be compared"},
+        r.largest_absolute);
+  visit({"largest_relative_difference",
+         "the same, by the other file's largest element; null: a tensor that "
+         "differs is all zero there",
+         "number or null"},
+        r.largest_relative);
+  visit({"rmse",
+         "the same: root mean square of the differences, of the tensors that "
+         "differ"},
+        r.rmse);
+  visit(or_null({"psnr_db",
+                 "20 log10(peak / rmse), the peak being 255 of pictures, else "
+                 "the other file's largest |element|; null: nothing differs, "
+                 "or all is zero there"}),
+        r.psnr_db);
+}
 
 /// Of two pictures of one size.
 [[nodiscard]] Distance distance_of(const Image& a, const Image& b);

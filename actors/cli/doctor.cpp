@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_request.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
 #include "config/enum_names.h"
@@ -124,60 +125,114 @@ struct Findings {
   bool ok = cpu_is_supported();
 };
 
-void print_json(const RunSummary& summary, const Findings& found) {
-  using nlohmann::ordered_json;
-  ordered_json json = envelope(summary);
-  json.update(
-      {{"cpu", cpu_model()},
-       {"cpu_features", cpu_features()},
-       {"isa", found.ok ? selected_isa() : ""},
-       {"automatic_dtype", to_string(automatic_dtype())},
-       {"cores", found.cores.usable()},
-       {"affinity_cores", found.cores.affinity},
-       {"quota_cores", found.cores.quota > 0 ? ordered_json(found.cores.quota)
-                                             : ordered_json()},
-       {"quota_file", found.cores.quota_file},
-       {"default_plans", ordered_json::array()},
-       {"memory_bytes", found.memory.physical_bytes},
-       {"available_bytes", found.memory.available_bytes},
-       {"memory_limits", ordered_json::array()},
-       {"cuda", found.cuda.why_none.empty()},
-       {"cuda_devices", ordered_json::array()}});
-  for (const MemoryLimit& limit : found.memory.limits) {
-    json["memory_limits"].push_back(
-        {{"name", limit.name},
-         {"allowed_bytes", limit.allowed_bytes},
-         {"used_bytes", limit.used_bytes},
-         {"own_bytes", limit.own_bytes},
-         {"available_bytes", limit.available_bytes()},
-         {"binds", &limit == &found.memory.binding()}});
-  }
+struct DefaultPlan {
+  std::string what;
+  std::string method;
+  int workers = 0;
+  int threads = 0;
+};
+
+template <typename Visitor, AnyConst<DefaultPlan> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"for", "one image or many images"}, r.what);
+  visit({"method", "parallel method"}, r.method);
+  visit({"workers", "workers of the company"}, r.workers);
+  visit({"threads", "threads of each"}, r.threads);
+}
+
+struct ShownLimit {
+  MemoryLimit limit;
+  bool binds = false;
+};
+
+template <typename Visitor, AnyConst<ShownLimit> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"name", "the machine, a container or a limit"}, r.limit.name);
+  visit({"allowed_bytes", "what it allows"}, r.limit.allowed_bytes);
+  visit({"used_bytes", "what of that is in use"}, r.limit.used_bytes);
+  visit({"own_bytes", "what is kept for the program"}, r.limit.own_bytes);
+  visit({"available_bytes", "what it leaves"}, r.limit.available_bytes());
+  visit({"binds", "whether it is the tightest"}, r.binds);
+}
+
+struct ShownGpu {
+  kernels::CudaDevice device;
+  std::optional<std::uint64_t> available_bytes;
+};
+
+template <typename Visitor, AnyConst<ShownGpu> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"device", "cuda:N"},
+        to_string(Device{DeviceKind::cuda, r.device.index}));
+  visit({"name", "model"}, r.device.name);
+  visit({"memory_bytes", "its memory"}, r.device.memory_bytes);
+  visit(or_null({"available_bytes", "what is free"}), r.available_bytes);
+  visit({"compute", "compute capability"},
+        fmt::format("{}.{}", r.device.compute_major, r.device.compute_minor));
+  visit({"multiprocessors", "multiprocessors"}, r.device.num_multiprocessors);
+}
+
+/// What doctor prints.
+struct Diagnosis {
+  std::string isa;
+  CoreInfo cores;
+  std::vector<DefaultPlan> default_plans;
+  MemoryInfo memory;
+  std::vector<ShownLimit> limits;
+  bool has_cuda = false;
+  std::vector<ShownGpu> gpus;
+  JsonObject<std::string> libraries;
+  std::vector<std::string> advice;
+};
+
+template <typename Visitor, AnyConst<Diagnosis> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"cpu", "processor"}, cpu_model());
+  visit({"cpu_features", "instruction sets that matter here"}, cpu_features());
+  visit({"isa", "sets in use: matrix library / our loops"}, r.isa);
+  visit({"automatic_dtype", "what --dtype auto means on the CPU"},
+        automatic_dtype());
+  visit({"cores", "cores this process may use"}, r.cores.usable());
+  visit({"affinity_cores", "cores its affinity leaves"}, r.cores.affinity);
+  visit(or_null({"quota_cores", "cores a container's quota leaves"}),
+        r.cores.quota > 0 ? std::optional(r.cores.quota) : std::nullopt);
+  visit({"quota_file", "the file that says so; empty: no quota"},
+        r.cores.quota_file);
+  visit({"default_plans", "layouts when nothing is said"}, r.default_plans);
+  visit({"memory_bytes", "memory of the machine"}, r.memory.physical_bytes);
+  visit({"available_bytes", "memory that is free to this process"},
+        r.memory.available_bytes);
+  visit({"memory_limits", "what bounds the memory"}, r.limits);
+  visit({"cuda", "whether a GPU can be used"}, r.has_cuda);
+  visit({"cuda_devices", "GPUs"}, r.gpus);
+  FieldKey libraries = {"libraries", "versions by library"};
+  libraries.meaning_of_each = "version, as loaded or as built with";
+  visit(libraries, r.libraries);
+  visit({"advice", "what would make this machine do more"}, r.advice);
+}
+
+Diagnosis diagnosis_of(const Findings& found) {
+  Diagnosis all = {.isa = std::string(found.ok ? selected_isa() : ""),
+                   .cores = found.cores,
+                   .memory = found.memory,
+                   .has_cuda = found.cuda.why_none.empty(),
+                   .advice = found.lines};
   for (const auto& [what, plan] : default_plans()) {
-    json["default_plans"].push_back({{"for", what},
-                                     {"method", plan.method.kind->name},
-                                     {"workers", plan.num_workers},
-                                     {"threads", plan.num_threads}});
+    all.default_plans.push_back({what, std::string(plan.method.kind->name),
+                                 plan.num_workers, plan.num_threads});
+  }
+  for (const MemoryLimit& limit : found.memory.limits) {
+    all.limits.push_back({limit, &limit == &found.memory.binding()});
   }
   for (const kernels::CudaDevice& device : found.cuda.devices) {
-    const FreeMemory memory = free_memory(device);
-    json["cuda_devices"].push_back(
-        {{"device", to_string(Device{DeviceKind::cuda, device.index})},
-         {"name", device.name},
-         {"memory_bytes", device.memory_bytes},
-         {"available_bytes",
-          memory.bytes ? ordered_json(*memory.bytes) : ordered_json()},
-         {"compute",
-          fmt::format("{}.{}", device.compute_major, device.compute_minor)},
-         {"multiprocessors", device.num_multiprocessors}});
+    all.gpus.push_back({device, free_memory(device).bytes});
   }
-  for (const LibraryVersion& library : all_libraries()) {
-    json["libraries"][library.name] = library.version;
+  for (const auto& libraries : {all_libraries(), found.cuda_libraries}) {
+    for (const LibraryVersion& library : libraries) {
+      all.libraries.emplace_back(library.name, library.version);
+    }
   }
-  for (const LibraryVersion& library : found.cuda_libraries) {
-    json["libraries"][library.name] = library.version;
-  }
-  json["advice"] = found.lines;
-  fmt::print("{}\n", dump(json));
+  return all;
 }
 
 void print_text(const Findings& found) {
@@ -218,6 +273,10 @@ void print_text(const Findings& found) {
 
 }  // namespace
 
+std::vector<JsonField> doctor_json_fields() {
+  return json_rows_of<Diagnosis>();
+}
+
 int run_doctor(Invocation& invocation) {
   const Findings found;
   RunSummary& summary = invocation.summary;
@@ -225,7 +284,7 @@ int run_doctor(Invocation& invocation) {
   summary.exit_code = found.ok ? 0 : exit_code(Errc::unsupported);
   invocation.take_last_word();
   if (invocation.config.json) {
-    print_json(summary, found);
+    fmt::print("{}\n", dump(document(summary, diagnosis_of(found))));
   } else {
     print_text(found);
   }

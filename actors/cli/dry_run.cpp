@@ -21,6 +21,84 @@
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
+
+/// Puts the fields of a job into a JSON object. Numbers that are not finite are
+/// texts there. Not in the unnamed namespace, whose lists of fields would hide
+/// the job's.
+class JobWriter {
+ public:
+  explicit JobWriter(nlohmann::ordered_json& to) : to_(to) {}
+
+  template <typename T>
+  void operator()(const char* key, const T& value) {
+    to_[key] = json_of(value);
+  }
+  void operator()(const char* key, std::uint64_t value) {
+    const std::string_view name = key;
+    to_[key] = name == "weights_xxh3" ? Json(to_hex(value)) : Json(value);
+  }
+  /// A configuration is JSON itself.
+  void operator()(const char* key, const std::string& text) {
+    const bool is_json =
+        std::string_view(key).ends_with("_config") && !text.empty();
+    to_[key] = is_json ? Json::parse(text) : json_of(text);
+  }
+  /// Hashes all of them.
+  void operator()(const char* key, const std::vector<std::uint64_t>& values) {
+    to_[key] = Json::array();
+    for (const std::uint64_t value : values) {
+      to_[key].push_back(to_hex(value));
+    }
+  }
+  template <MaybeUnset T>
+  void operator()(const char* key, const T& value) {
+    if (value) {
+      (*this)(key, *value);
+    }
+  }
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  static Json json_of(double value) {
+    return std::isfinite(value) ? Json(value) : Json(config::to_text(value));
+  }
+  static Json json_of(float value) { return json_of(double{value}); }
+  static Json json_of(const std::string& text) {
+    return printable(text, kMostText);
+  }
+  template <std::integral T>
+  static Json json_of(T value) {
+    return value;
+  }
+  template <config::NamedEnum T>
+  static Json json_of(T value) {
+    return config::name_of(value);
+  }
+  template <NamedRow T>
+  static Json json_of(const T& row) {
+    return row->name;
+  }
+  template <HasFields T>
+  static Json json_of(const T& record) {
+    Json object = Json::object();
+    JobWriter fields(object);
+    visit_fields(fields, record);
+    return object;
+  }
+  template <typename T>
+  static Json json_of(const std::vector<T>& values) {
+    Json list = Json::array();
+    for (const T& value : values) {
+      list.push_back(json_of(value));
+    }
+    return list;
+  }
+
+  static constexpr std::size_t kMostText = 4096;
+  Json& to_;
+};
+
 namespace {
 
 const char* verdict(std::uint64_t needed, std::uint64_t available) {
@@ -150,81 +228,6 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("time       {}\n", time_text(plan));
 }
 
-/// Puts fields into a JSON object.
-class JsonFields {
- public:
-  explicit JsonFields(nlohmann::ordered_json& to) : to_(to) {}
-
-  template <typename T>
-  void operator()(const char* key, const T& value) {
-    to_[key] = json_of(value);
-  }
-  void operator()(const char* key, std::uint64_t value) {
-    const std::string_view name = key;
-    to_[key] = name == "weights_xxh3" ? Json(to_hex(value)) : Json(value);
-  }
-  /// A configuration is JSON itself.
-  void operator()(const char* key, const std::string& text) {
-    const bool is_json =
-        std::string_view(key).ends_with("_config") && !text.empty();
-    to_[key] = is_json ? Json::parse(text) : json_of(text);
-  }
-  /// Hashes all of them.
-  void operator()(const char* key, const std::vector<std::uint64_t>& values) {
-    to_[key] = Json::array();
-    for (const std::uint64_t value : values) {
-      to_[key].push_back(to_hex(value));
-    }
-  }
-  template <MaybeUnset T>
-  void operator()(const char* key, const T& value) {
-    if (value) {
-      (*this)(key, *value);
-    }
-  }
-
- private:
-  using Json = nlohmann::ordered_json;
-
-  static Json json_of(double value) {
-    return std::isfinite(value) ? Json(value) : Json(config::to_text(value));
-  }
-  static Json json_of(float value) { return json_of(double{value}); }
-  static Json json_of(const std::string& text) {
-    return printable(text, kMostText);
-  }
-  template <std::integral T>
-  static Json json_of(T value) {
-    return value;
-  }
-  template <config::NamedEnum T>
-  static Json json_of(T value) {
-    return config::name_of(value);
-  }
-  template <NamedRow T>
-  static Json json_of(const T& row) {
-    return row->name;
-  }
-  template <HasFields T>
-  static Json json_of(const T& record) {
-    Json object = Json::object();
-    JsonFields fields(object);
-    visit_fields(fields, record);
-    return object;
-  }
-  template <typename T>
-  static Json json_of(const std::vector<T>& values) {
-    Json list = Json::array();
-    for (const T& value : values) {
-      list.push_back(json_of(value));
-    }
-    return list;
-  }
-
-  static constexpr std::size_t kMostText = 4096;
-  Json& to_;
-};
-
 }  // namespace
 
 int run_dry(Invocation& invocation, const JobRequest& request,
@@ -280,7 +283,7 @@ int print_job(Invocation& invocation, const JobRequest& request,
     document = envelope(invocation.summary);
   }
   document["job"] = to_hex(hash_of(job));
-  JsonFields fields(document);
+  JobWriter fields(document);
   visit_fields(fields, job);
   document["seed_text"] = std::to_string(job.seed);
   fmt::print("{}\n", document.dump(is_json ? -1 : 2, ' ', false,

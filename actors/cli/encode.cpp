@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "actors/artefacts/summary.h"
 #include "actors/cli/embeds_file.h"
 #include "actors/cli/encoder_device.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_encoding.h"
 #include "actors/cli/job_prompts.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"
 #include "actors/cli/verbs.h"
@@ -23,8 +23,6 @@
 
 namespace troupe::actors {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Errors: Errc::invalid_argument for a file that cannot be written.
 void check_out(const config::Config& config) {
@@ -71,23 +69,62 @@ JobDevice device_for(const config::Config& config, const JobPrompts& prompts,
   return std::move(chosen.device);
 }
 
-Json prompts_json(const JobPrompts& prompts) {
-  Json list = Json::array();
+struct EncodedPrompt {
+  std::string prompt;
+  std::vector<std::int64_t> tokens;
+  std::vector<std::int64_t> cut;
+};
+
+template <typename Visitor, AnyConst<EncodedPrompt> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"prompt", "as it was written"}, r.prompt);
+  visit({"tokens", "of each encoder"}, r.tokens);
+  visit({"cut", "tokens that did not fit"}, r.cut);
+}
+
+struct EncodedFile {
+  std::string path;
+  std::vector<EncodedPrompt> prompts;
+  DeviceKind device = DeviceKind::cpu;
+  DType dtype = DType::f32;
+  double encode_seconds = 0;
+  std::string encoder_class;
+  std::uint64_t peak_memory_bytes = 0;
+  std::vector<std::string> notes;
+};
+
+template <typename Visitor, AnyConst<EncodedFile> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"path", "the file"}, r.path);
+  visit({"prompts", "in the order of the file"}, r.prompts);
+  visit({"device", "cpu or cuda: what encoded"}, r.device);
+  visit({"dtype", "f32 or bf16: what products were computed in"}, r.dtype);
+  visit({"encode_seconds", "reading encoders and encoding"}, r.encode_seconds);
+  visit({"encoder_class", "what computed, 16 hexadecimal digits"},
+        r.encoder_class);
+  visit({"peak_memory_bytes", "most memory of the process"},
+        r.peak_memory_bytes);
+  visit({"notes", "what the user should know"}, r.notes);
+}
+
+std::vector<EncodedPrompt> encoded(const JobPrompts& prompts) {
+  std::vector<EncodedPrompt> list;
   for (std::size_t i = 0; i < prompts.texts.size(); ++i) {
-    Json tokens = Json::array();
-    Json cut = Json::array();
-    for (const models::Tokens& one : prompts.tokens[i]) {
-      tokens.push_back(one.length);
-      cut.push_back(one.cut);
+    EncodedPrompt& one = list.emplace_back();
+    one.prompt = prompts.texts[i];
+    for (const models::Tokens& tokens : prompts.tokens[i]) {
+      one.tokens.push_back(tokens.length);
+      one.cut.push_back(tokens.cut);
     }
-    list.push_back({{"prompt", prompts.texts[i]},
-                    {"tokens", std::move(tokens)},
-                    {"cut", std::move(cut)}});
   }
   return list;
 }
 
 }  // namespace
+
+std::vector<JsonField> encode_json_fields() {
+  return json_rows_of<EncodedFile>();
+}
 
 int run_encode(Invocation& invocation) {
   const config::Config& config = invocation.config;
@@ -113,16 +150,15 @@ int run_encode(Invocation& invocation) {
   const EncodedBy& made_by = conditions.encoded_by;
   invocation.take_last_word();
   if (config.json) {
-    Json json = envelope(invocation.summary);
-    json.update(Json{{"path", config.out},
-                     {"prompts", prompts_json(prompts)},
-                     {"device", config::name_of(made_by.device)},
-                     {"dtype", to_string(made_by.dtype)},
-                     {"encode_seconds", conditions.encode_seconds},
-                     {"encoder_class", made_by.execution_class},
-                     {"peak_memory_bytes", peak_rss_bytes()},
-                     {"notes", notes}});
-    fmt::print("{}\n", dump(json));
+    const EncodedFile made = {config.out,
+                              encoded(prompts),
+                              made_by.device,
+                              made_by.dtype,
+                              conditions.encode_seconds,
+                              made_by.execution_class,
+                              peak_rss_bytes(),
+                              notes};
+    fmt::print("{}\n", dump(document(invocation.summary, made)));
   } else if (!config.quiet) {
     fmt::print("{} in {:.2f} s → {}; {} on {}, class {}\n",
                counted(prompts.texts.size(), "prompt"),

@@ -2,8 +2,8 @@
 
 #include <climits>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "actors/artefacts/json_writer.h"
 #include "actors/cli/verbs.h"
 
 namespace troupe::actors {
@@ -44,7 +44,7 @@ int FileErrors::finish(Invocation& invocation,
     nlohmann::ordered_json json = envelope(summary);
     json.update(found);
     if (worst_) {
-      json["error"] = to_json(*worst_);
+      json["error"] = json_of(*worst_);
     }
     fmt::print("{}\n", dump(json));
   }

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::actors {
 
@@ -23,8 +24,8 @@ struct HelpTopic {
 /// One key of the JSON that a verb prints. A path joins keys with dots; "[]"
 /// stands for each item of an array, "*" for any key of an object.
 struct JsonField {
-  std::string_view path;     ///< "images[].seed"
-  std::string_view type;     ///< "integer", "string or null", "array of …"
+  std::string path;          ///< "images[].seed"
+  std::string type;          ///< "integer", "string or null", "array of …"
   std::string_view meaning;  ///< with units; no full stop
 };
 
@@ -33,12 +34,12 @@ struct JsonSection {
   /// What prints them: "every verb", a verb's name, or a document's own name.
   std::string_view of;
   std::string_view about;
-  std::span<const JsonField> fields;
+  std::vector<JsonField> fields;
 };
 
 /// Everything that --json and --progress json print, and the recipe in an
-/// image. To add a field: a row of json_fields.cpp, or of
-/// recipe_json_fields.cpp; a test holds the rows against runs.
+/// image: rows that json_rows.h makes of the lists of fields that the JSON is
+/// printed from. A test holds them against runs.
 [[nodiscard]] std::span<const JsonSection> json_sections();
 
 }  // namespace troupe::actors

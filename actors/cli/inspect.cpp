@@ -5,8 +5,8 @@
 #include <optional>
 #include <sstream>
 
+#include "actors/artefacts/json_writer.h"
 #include "actors/artefacts/png.h"
-#include "actors/artefacts/summary.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/inspect_items.h"
 #include "actors/cli/tensor_file.h"
@@ -173,7 +173,7 @@ int run_inspect(Invocation& invocation) {
       items.push_back(std::move(item));
     } catch (const Error& error) {
       errors.add(error);
-      items.push_back({{"path", path}, {"error", to_json(error)}});
+      items.push_back({{"path", path}, {"error", json_of(error)}});
     }
   }
   return errors.finish(invocation, {{"items", std::move(items)}});

@@ -1,10 +1,12 @@
 // A table file: one row per key.
-#include "actors/cli/inspect_json_fields.h"
+#include <array>
+
+#include "actors/cli/json_fields.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr JsonField kInspect[] = {
+constexpr std::array<const char*, 3> kInspect[] = {
     {"items", "array of objects", "one per path, in their order"},
     {"items[].kind", "string",
      "checkpoint, bundled (a name of --random-weights), safetensors, npz, npy "
@@ -101,6 +103,12 @@ constexpr JsonField kInspect[] = {
 
 }  // namespace
 
-std::span<const JsonField> inspect_json_fields() { return kInspect; }
+std::vector<JsonField> inspect_json_fields() {
+  std::vector<JsonField> fields;
+  for (const auto& [path, type, meaning] : kInspect) {
+    fields.push_back({path, type, meaning});
+  }
+  return fields;
+}
 
 }  // namespace troupe::actors

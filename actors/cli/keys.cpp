@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "actors/artefacts/summary.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "actors/cli/verbs.h"
 #include "config/parse_value.h"
 #include "kernels/core/text.h"
@@ -63,7 +63,21 @@ const Action& action_of(const std::vector<std::string>& words) {
   return kActions.at(config::parse_choice("keys", words.front(), names));
 }
 
+struct Made {
+  std::string path;
+  std::string kind;
+};
+
+template <typename Visitor, AnyConst<Made> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"path", "the key file"}, r.path);
+  visit({"kind", "company (good for every process) or worker (a node file)"},
+        r.kind);
+}
+
 }  // namespace
+
+std::vector<JsonField> keys_json_fields() { return json_rows_of<Made>(); }
 
 int run_keys(Invocation& invocation) {
   const Config& config = invocation.config;
@@ -75,10 +89,8 @@ int run_keys(Invocation& invocation) {
   action.make(config);
   invocation.take_last_word();
   if (config.json) {
-    nlohmann::ordered_json json = envelope(invocation.summary);
-    json["path"] = config.out;
-    json["kind"] = action.kind;
-    fmt::print("{}\n", dump(json));
+    const Made made = {config.out, std::string(action.kind)};
+    fmt::print("{}\n", dump(document(invocation.summary, made)));
   } else if (!config.quiet) {
     fmt::print("{}: {}\n", printable(config.out, kLongestLine), action.says);
   }

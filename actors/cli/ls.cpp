@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "actors/artefacts/json_writer.h"
 #include "actors/cli/dial_job.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
@@ -20,30 +20,6 @@ namespace troupe::actors {
 namespace {
 
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
-
-nlohmann::ordered_json json_of(const RunSummary& summary,
-                               const JobStatus& status) {
-  nlohmann::ordered_json out = envelope(summary);
-  out.update(
-      {{"model", status.model},
-       {"method", status.method},
-       {"images_total", status.images_total},
-       {"images_done", status.images_done},
-       {"images_failed", status.images_failed},
-       {"images_cancelled", status.images_cancelled},
-       {"calls_done", status.calls_done},
-       {"calls_total", status.calls_total},
-       {"fraction", status.fraction},
-       {"calls_per_second", status.calls_per_second},
-       {"elapsed_seconds", status.elapsed_seconds},
-       {"seconds_left", status.seconds_left < 0
-                            ? nlohmann::ordered_json()
-                            : nlohmann::ordered_json(status.seconds_left)},
-       {"waits_for_workers", status.waits_for_workers},
-       {"recoveries", status.recoveries},
-       {"nodes", nodes_json(status.nodes)}});
-  return out;
-}
 
 /// "dit-tiny, batch: 12 of 60 images done, 1 failed, 20 %, 3.1 calls/s, 0:12
 /// left".
@@ -124,7 +100,7 @@ std::string table_of(const JobStatus& status) {
 
 void show(const Invocation& invocation, const JobStatus& status) {
   if (invocation.config.json) {
-    say(stdout, dump(json_of(invocation.summary, status)));
+    say(stdout, dump(document(invocation.summary, status)));
   } else {
     const bool redraws = invocation.config.follow && can_redraw(stdout);
     const std::string text = (redraws ? "\x1b[H\x1b[J" : "") + table_of(status);

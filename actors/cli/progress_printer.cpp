@@ -10,6 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -37,11 +40,43 @@ std::string render_state(const ProgressView& view) {
                      view.images_done, view.images_total);
 }
 
+/// To 1 / `parts`.
+double rounded(double value, double parts) {
+  return std::round(value * parts) / parts;
+}
+
+/// A line of --progress json.
+struct ProgressLine {
+  JobProgress job;
+  double fraction = 0;
+  double elapsed_seconds = 0;
+};
+
+template <typename Visitor, AnyConst<ProgressLine> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"event", "progress"}, std::string("progress"));
+  visit({"images_done", "images that are done"}, r.job.samples_done);
+  visit({"images_total", "images of this run; bench: of all its runs"},
+        r.job.samples_total);
+  visit({"calls_done", "network calls that are done"}, r.job.calls_done);
+  visit({"calls_total", "network calls of this run; bench: of all its runs"},
+        r.job.calls_total);
+  visit({"fraction", "0 to 1, calls under way included"}, r.fraction);
+  visit({"elapsed_seconds", "since the job began"}, r.elapsed_seconds);
+  visit({"waits_for_workers",
+         "no worker is there; the job goes on when one joins"},
+        r.job.waits_for_workers);
+}
+
 double seconds_between(TimePoint from, TimePoint to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
 }  // namespace
+
+std::vector<JsonField> progress_json_fields() {
+  return json_rows_of<ProgressLine>();
+}
 
 bool can_redraw(std::FILE* out) {
   const char* const kind = std::getenv("TERM");
@@ -195,13 +230,9 @@ void ProgressPrinter::print_json(const JobProgress& progress,
     return;
   }
   last_drawn_ = now;
-  put(fmt::format(
-      "{{\"event\":\"progress\",\"images_done\":{},\"images_total\":{},"
-      "\"calls_done\":{},\"calls_total\":{},\"fraction\":{:.4f},"
-      "\"elapsed_seconds\":{:.3f},\"waits_for_workers\":{}}}\n",
-      progress.samples_done, progress.samples_total, progress.calls_done,
-      progress.calls_total, view.fraction, seconds_between(start_, now),
-      view.waits_for_workers));
+  put(dump(json_of(ProgressLine{progress, rounded(view.fraction, 1e4),
+                                rounded(seconds_between(start_, now), 1e3)})) +
+      "\n");
 }
 
 }  // namespace troupe::actors

@@ -1,61 +1,14 @@
-#include "actors/cli/recipe_json_fields.h"
+#include <array>
 
-#include <concepts>
-#include <deque>
-#include <optional>
-#include <string>
-#include <type_traits>
-#include <vector>
-
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "config/recipe.h"
 #include "config/recipe_fields.h"
 
 namespace troupe::actors {
 namespace {
 
-template <typename T>
-constexpr std::string_view kJsonType = "string";  // names of things, too
-template <std::integral T>
-constexpr std::string_view kJsonType<T> = "integer";
-template <>
-constexpr std::string_view kJsonType<bool> = "boolean";
-template <>
-constexpr std::string_view kJsonType<double> = "number";
-template <>
-constexpr std::string_view kJsonType<std::vector<int>> = "array of integers";
-template <>
-constexpr std::string_view kJsonType<std::vector<double>> = "array of numbers";
-/// What is unset is left out.
-template <typename T>
-constexpr std::string_view kJsonType<std::optional<T>> = kJsonType<T>;
-
-/// Makes a row of every field that it visits.
-class Rows {
- public:
-  template <typename T>
-  void operator()(const FieldKey& key, const T& /*value*/) {
-    add(key.name, key.json_type != nullptr ? key.json_type : kJsonType<T>,
-        key.meaning);
-  }
-  void add(const std::string& key, std::string_view type,
-           std::string_view meaning) {
-    rows_.push_back({paths_.emplace_back(section_ + key), type, meaning});
-  }
-  /// The fields that follow are those of an object.
-  void begin(const std::string& object, std::string_view meaning) {
-    section_.clear();
-    add(object, "object", meaning);
-    section_ = object + ".";
-  }
-  [[nodiscard]] std::span<const JsonField> rows() const { return rows_; }
-
- private:
-  std::string section_;
-  std::deque<std::string> paths_;  ///< a deque: they stay where they are
-  std::vector<JsonField> rows_;
-};
-
-constexpr JsonField kJob[] = {
+constexpr std::array<const char*, 3> kJob[] = {
     {"job", "string", "name of the job: a hash of all that follows"},
     {"model", "object",
      "name, configurations, hash of the weights; those of tensors are told to "
@@ -99,22 +52,25 @@ constexpr JsonField kJob[] = {
 
 }  // namespace
 
-std::span<const JsonField> recipe_json_fields() {
-  static const Rows kRecipe = [] {
-    const config::Recipe recipe;
-    Rows rows;
-    rows.add("schema", "integer",
-             "1; changes when an old reader would misread it");
-    config::visit_recipe(rows, recipe);
-    rows.begin("method", "what of the method decides the bytes");
-    samplers::visit_method(rows, recipe.method);
-    rows.begin("schedule", "the noise schedule, resolved");
-    samplers::visit_schedule(rows, recipe.schedule);
-    return rows;
-  }();
-  return kRecipe.rows();
+std::vector<JsonField> recipe_json_fields() {
+  const config::Recipe recipe;
+  JsonRows rows;
+  rows.add("schema", "integer",
+           "1; changes when an old reader would misread it");
+  config::visit_recipe(rows, recipe);
+  rows.begin("method", "what of the method decides the bytes");
+  samplers::visit_method(rows, recipe.method);
+  rows.begin("schedule", "the noise schedule, resolved");
+  samplers::visit_schedule(rows, recipe.schedule);
+  return std::move(rows).rows();
 }
 
-std::span<const JsonField> job_json_fields() { return kJob; }
+std::vector<JsonField> job_json_fields() {
+  std::vector<JsonField> fields;
+  for (const auto& [path, type, meaning] : kJob) {
+    fields.push_back({path, type, meaning});
+  }
+  return fields;
+}
 
 }  // namespace troupe::actors

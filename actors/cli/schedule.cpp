@@ -4,10 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/artefacts/svg_plot.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
@@ -20,8 +23,6 @@
 
 namespace troupe::actors {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// log of the signal-to-noise power ratio: twice that of the amplitudes.
 double log_power_snr(const samplers::NoiseLevel& level) {
@@ -105,30 +106,55 @@ void print_table(const samplers::Schedule& schedule) {
   }
 }
 
-Json table_json(const samplers::Schedule& schedule) {
-  return {{"sampler", label_of(schedule)},
-          {"steps", schedule.num_steps()},
-          {"model_calls", schedule.num_model_calls()},
-          {"init_noise_sigma", schedule.init_noise_sigma()},
-          {"is_stochastic", schedule.is_stochastic()},
-          {"timesteps", schedule.timesteps()},
-          {"sigmas", schedule.sigmas()}};
+struct ShownSchedule {
+  std::string sampler;
+  int steps = 0;
+  int model_calls = 0;
+  double init_noise_sigma = 0;
+  bool is_stochastic = false;
+  std::vector<double> timesteps;
+  std::vector<double> sigmas;
+};
+
+template <typename Visitor, AnyConst<ShownSchedule> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"sampler", "sampler as --sampler names it"}, r.sampler);
+  visit({"steps", "denoising steps"}, r.steps);
+  visit({"model_calls", "network calls of one image"}, r.model_calls);
+  visit({"init_noise_sigma", "standard deviation of the first latents"},
+        r.init_noise_sigma);
+  visit({"is_stochastic", "whether steps draw noise"}, r.is_stochastic);
+  visit({"timesteps", "timestep of each model call"}, r.timesteps);
+  visit({"sigmas", "noise levels, one more than calls"}, r.sigmas);
 }
 
-/// A single schedule's fields stand at the top too.
-Json document_of(const RunSummary& summary,
-                 const std::vector<samplers::Schedule>& schedules,
-                 const std::vector<std::string>& notes) {
-  Json json = envelope(summary);
-  if (schedules.size() == 1) {
-    json.update(table_json(schedules.front()));
+struct ShownSchedules {
+  std::vector<ShownSchedule> schedules;
+  std::vector<std::string> notes;
+};
+
+template <typename Visitor, AnyConst<ShownSchedules> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit_part(visit, r.schedules.size() == 1 ? std::optional(r.schedules.front())
+                                            : std::nullopt);
+  visit({"schedules", "one per --sampler"}, r.schedules);
+  visit({"notes", "what the user should know"}, r.notes);
+}
+
+ShownSchedules tables_of(const std::vector<samplers::Schedule>& schedules,
+                         const std::vector<std::string>& notes) {
+  ShownSchedules tables = {.notes = notes};
+  for (const samplers::Schedule& one : schedules) {
+    tables.schedules.push_back(
+        {label_of(one),
+         one.num_steps(),
+         one.num_model_calls(),
+         one.init_noise_sigma(),
+         one.is_stochastic(),
+         {one.timesteps().begin(), one.timesteps().end()},
+         {one.sigmas().begin(), one.sigmas().end()}});
   }
-  json["schedules"] = Json::array();
-  for (const samplers::Schedule& schedule : schedules) {
-    json["schedules"].push_back(table_json(schedule));
-  }
-  json["notes"] = notes;
-  return json;
+  return tables;
 }
 
 /// "betas linear from 0.0001 to 0.02 over 1000 training steps".
@@ -210,6 +236,10 @@ Plot plot_of(const std::vector<samplers::Schedule>& schedules,
 
 }  // namespace
 
+std::vector<JsonField> schedule_json_fields() {
+  return json_rows_of<ShownSchedules>();
+}
+
 int run_schedule(Invocation& invocation) {
   const config::Config& config = invocation.config;
   std::vector<std::string> notes;
@@ -229,7 +259,8 @@ int run_schedule(Invocation& invocation) {
   }
   invocation.take_last_word();
   if (config.json) {
-    fmt::print("{}\n", dump(document_of(invocation.summary, schedules, notes)));
+    fmt::print("{}\n",
+               dump(document(invocation.summary, tables_of(schedules, notes))));
   } else if (!config.quiet) {
     for (const samplers::Schedule& schedule : schedules) {
       fmt::print("{}", &schedule == &schedules.front() ? "" : "\n");

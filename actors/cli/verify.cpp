@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "actors/artefacts/png.h"
-#include "actors/artefacts/summary.h"
 #include "actors/cli/compare_files.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
@@ -21,8 +21,6 @@
 
 namespace troupe::actors {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 enum class Verdict : std::uint8_t { same, different, another_class, unknown };
 
@@ -38,6 +36,38 @@ struct Finding {
   /// Whether it was made at another level (--isa) than this run computes at.
   bool has_other_level = false;
 };
+
+/// Whether the files are the same; unset: it could not be told.
+std::optional<bool> is_same(Verdict verdict) {
+  return verdict == Verdict::same || verdict == Verdict::different
+             ? std::optional(verdict == Verdict::same)
+             : std::nullopt;
+}
+
+template <typename Visitor, AnyConst<Finding> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"path", "as given"}, r.path);
+  visit(or_null({"same", "null: it could not be told"}), is_same(r.verdict));
+  visit({"detail", "what was found"}, r.detail);
+  visit_part(visit, r.distance);
+  visit(if_any({"execution_class", "of this run; absent if no recipe was run"}),
+        r.class_here);
+  visit(if_any({"recipe_execution_class",
+                "of the image; absent if no recipe was run"}),
+        r.class_there);
+  visit({"error", "why it could not be told; absent otherwise"}, r.error);
+}
+
+struct Verified {
+  std::vector<Finding> files;
+  std::vector<std::string> notes;
+};
+
+template <typename Visitor, AnyConst<Verified> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"files", "one per file, in their order"}, r.files);
+  visit({"notes", "what the user should know"}, r.notes);
+}
 
 /// Keeps the pixels of the one sample of a job.
 struct PictureObserver final : Observer {
@@ -208,29 +238,6 @@ Finding look_at(Invocation& invocation, const std::string& path,
   }
 }
 
-Json json_of(const Finding& finding) {
-  const bool is_known =
-      finding.verdict == Verdict::same || finding.verdict == Verdict::different;
-  Json json = {
-      {"path", finding.path},
-      {"same", is_known ? Json(finding.verdict == Verdict::same) : Json()},
-      {"detail", finding.detail}};
-  if (const std::optional<Distance>& distance = finding.distance) {
-    json["largest_absolute_difference"] = distance->largest_absolute;
-    json["largest_relative_difference"] = distance->largest_relative;
-    json["rmse"] = distance->rmse;
-    json["psnr_db"] = distance->psnr_db ? Json(*distance->psnr_db) : Json();
-  }
-  if (!finding.class_here.empty()) {
-    json["execution_class"] = finding.class_here;
-    json["recipe_execution_class"] = finding.class_there;
-  }
-  if (finding.error) {
-    json["error"] = to_json(*finding.error);
-  }
-  return json;
-}
-
 void print(const Finding& finding) {
   constexpr std::array kWords = {"same", "DIFFERENT", "ANOTHER CLASS"};
   // Names and texts of a stranger's file stand in it.
@@ -270,29 +277,27 @@ void add_totals(const std::vector<Finding>& findings, FileErrors& errors) {
 
 }  // namespace
 
+std::vector<JsonField> verify_json_fields() { return json_rows_of<Verified>(); }
+
 int run_verify(Invocation& invocation) {
   require(!invocation.files.empty(), Errc::invalid_argument, "verify",
           "nothing to verify", "give one or more images or tensor files");
   invocation.stop.emplace(*invocation.signals);
   const config::Config& config = invocation.config;
-  Json files = Json::array();
-  std::vector<Finding> findings;
-  std::vector<std::string> said;
+  Verified found;
   FileErrors errors;
   for (const std::string& path : invocation.files) {
     invocation.stop->check("verify", "stopped");
     const Finding& finding =
-        findings.emplace_back(look_at(invocation, path, said));
+        found.files.emplace_back(look_at(invocation, path, found.notes));
     if (finding.error) {
       errors.add(*finding.error);
     } else if (!config.json && !config.quiet) {
       print(finding);
     }
-    files.push_back(json_of(finding));
   }
-  add_totals(findings, errors);
-  return errors.finish(invocation,
-                       {{"files", std::move(files)}, {"notes", said}});
+  add_totals(found.files, errors);
+  return errors.finish(invocation, json_of(found));
 }
 
 }  // namespace troupe::actors

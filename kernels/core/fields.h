@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 // Lists of fields. A struct that travels, is shown or is kept has a function
@@ -33,27 +34,65 @@ struct FieldKey {
   /// entries, or a text bytes: a reader refuses more.
   std::uint64_t most = ~std::uint64_t{0};
   bool is_cut = false;  ///< a writer cuts the list or the text to `most`
+  /// JSON leaves the key out while the text is empty. An optional that is unset
+  /// is left out in any case, unless `is_null`.
+  bool is_absent = false;
+  bool is_null = false;  ///< JSON has null while the optional is unset
+  /// For `troupe help json`: of the values of an object with any keys.
+  const char* meaning_of_each = "";
 
   // NOLINTNEXTLINE(google-explicit-constructor): for visitors of names.
   constexpr operator const char*() const { return name; }
 };
 
-[[nodiscard]] constexpr FieldKey hash_key(const char* name) {
-  FieldKey key(name);
+[[nodiscard]] constexpr FieldKey hash_key(FieldKey key) {
   key.is_hash = true;
   return key;
 }
 
-[[nodiscard]] constexpr FieldKey at_most(std::uint64_t most, const char* name) {
-  FieldKey key(name);
+[[nodiscard]] constexpr FieldKey at_most(std::uint64_t most, FieldKey key) {
   key.most = most;
   return key;
 }
 
-[[nodiscard]] constexpr FieldKey cut_to(std::uint64_t most, const char* name) {
-  FieldKey key = at_most(most, name);
+[[nodiscard]] constexpr FieldKey cut_to(std::uint64_t most, FieldKey key) {
   key.is_cut = true;
+  return at_most(most, key);
+}
+
+[[nodiscard]] constexpr FieldKey if_any(FieldKey key) {
+  key.is_absent = true;
   return key;
+}
+
+[[nodiscard]] constexpr FieldKey or_null(FieldKey key) {
+  key.is_null = true;
+  return key;
+}
+
+/// A visitor that shows fields to people and programs. It is handed values that
+/// follow from members, too, and may not keep or change them.
+template <typename Visitor>
+concept ShowsFields = requires {
+  Visitor::kShows;
+};
+
+/// A visitor that names every field that may ever be shown, whatever is set.
+template <typename Visitor>
+concept NamesFields = requires {
+  Visitor::kNamesAll;
+};
+
+/// The fields of a part stand among those of the record; left out while the
+/// part is unset.
+template <typename Visitor, typename Part>
+void visit_part(Visitor& visit, const std::optional<Part>& part) {
+  if (part) {
+    visit_fields(visit, *part);
+  } else if constexpr (NamesFields<Visitor>) {
+    const Part example{};
+    visit_fields(visit, example);
+  }
 }
 
 }  // namespace troupe

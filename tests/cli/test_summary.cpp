@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/artefacts/summary.h"
+#include "actors/artefacts/json_writer.h"
 
 namespace troupe::actors {
 namespace {
@@ -45,7 +45,7 @@ TEST(Summary, SaysHowManyRowsANodeMakesASecond) {
   const std::vector<NodeStatus> nodes = {
       {.workers = 2, .rows = 60, .busy_seconds = 5, .busy_share = 0.25},
       {.workers = 2}};
-  const auto json = nodes_json(nodes);
+  const auto json = json_of(nodes);
   EXPECT_EQ(json[0]["rows_per_second"], 6.0);
   EXPECT_EQ(json[1]["rows_per_second"], 0.0);
 }
@@ -55,7 +55,7 @@ TEST(Summary, SaysWhatANodeHas) {
       {.threads = 6,
        .means = {64, 32, {{{DeviceKind::cuda, 1}, "GPU", 1000}, {}}}},
       {}};
-  const auto json = nodes_json(nodes);
+  const auto json = json_of(nodes);
   EXPECT_EQ(json[0]["threads"], 6);
   EXPECT_EQ(json[0]["memory_bytes"], 64);
   EXPECT_EQ(json[0]["available_memory_bytes"], 32);
