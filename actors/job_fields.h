@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <string>
 #include <type_traits>
 
 #include "actors/job_record.h"
@@ -51,16 +52,18 @@ void visit_fields(Visitor& visit, T& r) {
 
 template <typename Visitor, AnyConst<samplers::ScheduleTable> T>
 void visit_fields(Visitor& visit, T& r) {
-  visit("options", r.options);
-  visit("timesteps", r.timesteps);
-  visit("sigmas", r.sigmas);
-  visit("alphas_cumprod", r.alphas_cumprod);
-  visit("levels", r.levels);
-  visit("arrivals", r.arrivals);
-  visit("residual_scales", r.residual_scales);
-  visit("init_noise_sigma", r.init_noise_sigma);
-  visit("calls_before", r.calls_before);
-  visit("calls_after", r.calls_after);
+  visit({"options", "as schedule in a recipe, resolved", "object"}, r.options);
+  visit({"timesteps", "what the network is told"}, r.timesteps);
+  visit({"sigmas", "noise levels; one more"}, r.sigmas);
+  visit({"alphas_cumprod", "by training step"}, r.alphas_cumprod);
+  visit({"levels", "alpha, sigma, their logarithms", "array of objects"},
+        r.levels);
+  visit({"arrivals", "the same where a step ends", "array of objects"},
+        r.arrivals);
+  visit({"residual_scales", "picard's measure"}, r.residual_scales);
+  visit({"init_noise_sigma", "scale of the first latents"}, r.init_noise_sigma);
+  visit({"calls_before", "of the whole run, made elsewhere"}, r.calls_before);
+  visit({"calls_after", "the same, to be made later"}, r.calls_after);
 }
 
 template <typename Visitor, AnyConst<samplers::GraphNode> T>
@@ -100,25 +103,53 @@ void visit_fields(Visitor& visit, T& r) {
 
 template <typename Visitor, AnyConst<JobRecord> T>
 void visit_fields(Visitor& visit, T& r) {
-  visit("model", r.model);
-  visit("schedule", r.schedule);
-  visit("method", r.method);
-  visit("cuts", r.cuts);
-  visit("guidance_scale", r.guidance_scale);
-  visit("guidance_rescale", r.guidance_rescale);
-  visit("latent_shape", r.latent_shape);
-  visit("begin", r.begin);
-  visit("end", r.end);
-  visit(hash_key("conditions"), r.conditions);
-  visit(hash_key("unconditional"), r.unconditional);
-  visit("noise", r.noise);
-  visit("seed", r.seed);
-  visit("draws_latents", r.draws_latents);
-  visit(hash_key("init_latents"), r.init_latents);
-  visit("execution_classes", r.execution_classes);
-  visit("picture_size", r.picture_size);
-  visit("vae_tile", r.vae_tile);
-  visit("dtype", r.dtype);
+  visit({"model",
+         "name, configurations, hash of the weights; those of tensors are told "
+         "to other processes only",
+         "object"},
+        r.model);
+  visit({"schedule", "the noise schedule: its options and its numbers"},
+        r.schedule);
+  visit({"method", "as in a recipe; graph: of a stale pipeline", "object"},
+        r.method);
+  visit({"cuts", "blocks at which segments begin and end"}, r.cuts);
+  visit({"guidance_scale", "1: none"}, r.guidance_scale);
+  visit({"guidance_rescale",
+         "share of a guided output that has the conditional branch's "
+         "deviation"},
+        r.guidance_rescale);
+  visit({"latent_shape", "of one sample"}, r.latent_shape);
+  visit({"begin", "first sample, by global index"}, r.begin);
+  visit({"end", "one past the last"}, r.end);
+  visit(hash_key({"conditions",
+                  "hashes; sample i has i modulo n; zeros: no sample of the "
+                  "job has it"}),
+        r.conditions);
+  visit(hash_key({"unconditional",
+                  "the same of guidance's other branch; empty: there is none"}),
+        r.unconditional);
+  visit({"noise", "philox or torch"}, r.noise);
+  visit({"seed", "seed of the run"}, r.seed);
+  visit({"draws_latents", "torch draws them even if others are given"},
+        r.draws_latents);
+  visit(hash_key({"init_latents", "hashes of given latents"}), r.init_latents);
+  visit({"execution_classes", "how each kind of device computes",
+         "array of objects"},
+        r.execution_classes);
+  visit({"picture_size",
+         "height and width that what is decoded is cut to; empty: as it is"},
+        r.picture_size);
+  visit(
+      {"vae_tile", "side of the decoder's tiles in latents; 0: whole pictures"},
+      r.vae_tile);
+  visit({"dtype",
+         "of --dtype, for kinds of devices that join later; absent: they "
+         "choose"},
+        r.dtype);
+  if constexpr (ShowsFields<Visitor>) {
+    visit({"seed_text", "the same as seed, for readers of doubles (jq)"},
+          std::to_string(r.seed));
+  }
 }
 
 /// A row of a table, by name.

@@ -26,8 +26,8 @@ class FieldHasher {
   explicit FieldHasher(Xxh3Stream& hash) : hash_(hash) {}
 
   template <typename T>
-  void operator()(const char* key, const T& value) {
-    add(std::string_view(key));
+  void operator()(const FieldKey& key, const T& value) {
+    add(std::string_view(key.name));
     add(value);
   }
 

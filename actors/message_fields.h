@@ -32,9 +32,9 @@ void visit_fields(Visitor& visit, T& r) {
 }  // namespace troupe::samplers
 
 /// The fields of all messages between processes, listed once: actors/wire
-/// writes, reads and bounds messages by these lists. A field's number in a
-/// message is its place in the list, from 1 on. To add one: a member, and a
-/// line here.
+/// writes, reads and bounds messages by these lists; those of a job's status
+/// are in status_fields.h. A field's number in a message is its place in the
+/// list, from 1 on. To add one: a member, and a line here.
 ///
 /// Numbers of type int count something, and are never below 0.
 namespace troupe::actors {

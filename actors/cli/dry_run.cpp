@@ -6,11 +6,15 @@
 #include <cmath>
 #include <concepts>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/cli/forecast.h"
 #include "actors/cli/job_of_request.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/job_fields.h"
 #include "config/enum_names.h"
@@ -27,31 +31,33 @@ namespace troupe::actors {
 /// the job's.
 class JobWriter {
  public:
+  static constexpr bool kShows = true;
+
   explicit JobWriter(nlohmann::ordered_json& to) : to_(to) {}
 
   template <typename T>
-  void operator()(const char* key, const T& value) {
-    to_[key] = json_of(value);
+  void operator()(const FieldKey& key, const T& value) {
+    to_[key.name] = json_of(value);
   }
-  void operator()(const char* key, std::uint64_t value) {
-    const std::string_view name = key;
-    to_[key] = name == "weights_xxh3" ? Json(to_hex(value)) : Json(value);
+  void operator()(const FieldKey& key, std::uint64_t value) {
+    to_[key.name] = key.is_hash ? Json(to_hex(value)) : Json(value);
   }
   /// A configuration is JSON itself.
-  void operator()(const char* key, const std::string& text) {
+  void operator()(const FieldKey& key, const std::string& text) {
     const bool is_json =
-        std::string_view(key).ends_with("_config") && !text.empty();
-    to_[key] = is_json ? Json::parse(text) : json_of(text);
+        std::string_view(key.name).ends_with("_config") && !text.empty();
+    to_[key.name] = is_json ? Json::parse(text) : json_of(text);
   }
   /// Hashes all of them.
-  void operator()(const char* key, const std::vector<std::uint64_t>& values) {
-    to_[key] = Json::array();
+  void operator()(const FieldKey& key,
+                  const std::vector<std::uint64_t>& values) {
+    to_[key.name] = Json::array();
     for (const std::uint64_t value : values) {
-      to_[key].push_back(to_hex(value));
+      to_[key.name].push_back(to_hex(value));
     }
   }
   template <MaybeUnset T>
-  void operator()(const char* key, const T& value) {
+  void operator()(const FieldKey& key, const T& value) {
     if (value) {
       (*this)(key, *value);
     }
@@ -98,6 +104,20 @@ class JobWriter {
   static constexpr std::size_t kMostText = 4096;
   Json& to_;
 };
+
+/// What --print-job prints.
+struct PrintedJob {
+  std::string name;
+  JobRecord record;
+};
+
+template <typename Visitor, AnyConst<PrintedJob> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit({"job", "name of the job: a hash of all that follows"}, r.name);
+  visit_fields(visit, r.record);
+}
+
+std::vector<JsonField> job_json_fields() { return json_rows_of<PrintedJob>(); }
 
 namespace {
 
@@ -282,10 +302,9 @@ int print_job(Invocation& invocation, const JobRequest& request,
   if (is_json) {
     document = envelope(invocation.summary);
   }
-  document["job"] = to_hex(hash_of(job));
   JobWriter fields(document);
-  visit_fields(fields, job);
-  document["seed_text"] = std::to_string(job.seed);
+  const PrintedJob printed = {to_hex(hash_of(job)), job};
+  actors::visit_fields(fields, printed);
   fmt::print("{}\n", document.dump(is_json ? -1 : 2, ' ', false,
                                    nlohmann::json::error_handler_t::replace));
   return 0;

@@ -1,4 +1,4 @@
-// A table file: one row per key.
+// A table file: one row per key of the objects that inspect builds by hand.
 #include <array>
 
 #include "actors/cli/json_fields.h"
@@ -12,12 +12,6 @@ constexpr std::array<const char*, 3> kInspect[] = {
      "checkpoint, bundled (a name of --random-weights), safetensors, npz, npy "
      "or image"},
     {"items[].path", "string", "as given"},
-    {"items[].error", "object", "why it cannot be read; absent otherwise"},
-    {"items[].error.code", "string", "as error.code"},
-    {"items[].error.where", "string", "as error.where"},
-    {"items[].error.message", "string", "as error.message"},
-    {"items[].error.hint", "string", "as error.hint"},
-    {"items[].error.retryable", "boolean", "as error.retryable"},
     {"items[].description", "string", "bundled: what it is"},
     {"items[].pipeline", "string", "model: class of the pipeline, or empty"},
     {"items[].architecture", "string", "model: class of the network"},
@@ -104,11 +98,14 @@ constexpr std::array<const char*, 3> kInspect[] = {
 }  // namespace
 
 std::vector<JsonField> inspect_json_fields() {
-  std::vector<JsonField> fields;
+  JsonRows rows;
   for (const auto& [path, type, meaning] : kInspect) {
-    fields.push_back({path, type, meaning});
+    rows.add(path, type, meaning);
   }
-  return fields;
+  rows.begin("items[].error", "why it cannot be read; absent otherwise");
+  const Error example = example_of<Error>();
+  visit_fields(rows, example);
+  return std::move(rows).rows();
 }
 
 }  // namespace troupe::actors

@@ -5,6 +5,8 @@
 
 #include "actors/artefacts/summary.h"
 #include "actors/cli/json_rows.h"
+#include "config/recipe.h"
+#include "config/recipe_fields.h"
 
 namespace troupe::actors {
 namespace {
@@ -23,6 +25,19 @@ std::vector<JsonField> ls_json_fields() {
   return json_rows_of<JobStatus>(
       {{"nodes[].process", "its number in the job; 0: it directs"},
        {"nodes[].status", "here, or left"}});
+}
+
+std::vector<JsonField> recipe_json_fields() {
+  const config::Recipe recipe;
+  JsonRows rows;
+  rows.add("schema", "integer",
+           "1; changes when an old reader would misread it");
+  config::visit_recipe(rows, recipe);
+  rows.begin("method", "what of the method decides the bytes");
+  samplers::visit_method(rows, recipe.method);
+  rows.begin("schedule", "the noise schedule, resolved");
+  samplers::visit_schedule(rows, recipe.schedule);
+  return std::move(rows).rows();
 }
 
 }  // namespace

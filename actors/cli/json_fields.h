@@ -16,7 +16,6 @@ namespace troupe::actors {
 [[nodiscard]] std::vector<JsonField> job_json_fields();
 [[nodiscard]] std::vector<JsonField> keys_json_fields();
 [[nodiscard]] std::vector<JsonField> progress_json_fields();
-[[nodiscard]] std::vector<JsonField> recipe_json_fields();
 [[nodiscard]] std::vector<JsonField> schedule_json_fields();
 [[nodiscard]] std::vector<JsonField> verify_json_fields();
 

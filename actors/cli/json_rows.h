@@ -14,6 +14,16 @@
 
 namespace troupe::actors {
 
+/// A value whose fields are named.
+template <typename T>
+[[nodiscard]] T example_of() {
+  return {};
+}
+template <>
+[[nodiscard]] inline Error example_of<Error>() {
+  return {Errc::internal, "", ""};
+}
+
 /// Makes a row of `troupe help json` of every field that it visits, and of the
 /// fields of these.
 class JsonRows {
@@ -58,20 +68,20 @@ class JsonRows {
     if (key.json_type != nullptr) {
       return key.json_type;
     }
-    return std::string(type_name<T>()) + (key.is_null ? " or null" : "");
+    return std::string(type_name<T>(key)) + (key.is_null ? " or null" : "");
   }
   template <typename T>
-  static std::string type_name() {
+  static std::string type_name(const FieldKey& key) {
     if constexpr (kIsOptional<T>) {
-      return type_name<typename T::value_type>();
+      return type_name<typename T::value_type>(key);
     } else if constexpr (HasFields<const T> || kIsObject<T>) {
       return "object";
     } else if constexpr (kIsList<T>) {
-      return "array of " + type_name<typename T::value_type>() + "s";
+      return "array of " + type_name<typename T::value_type>(key) + "s";
     } else if constexpr (std::same_as<T, bool>) {
       return "boolean";
     } else if constexpr (std::integral<T>) {
-      return "integer";
+      return key.is_hash ? "string" : "integer";
     } else if constexpr (std::floating_point<T>) {
       return "number";
     } else {
@@ -85,17 +95,13 @@ class JsonRows {
       add_inner<typename T::value_type>(key);
     } else if constexpr (kIsObject<T>) {
       using Value = typename T::value_type::second_type;
-      add(".*", type_name<Value>(), key.meaning_of_each);
+      add(".*", type_name<Value>(key), key.meaning_of_each);
     } else if constexpr (kIsList<T>) {
       section_ += "[]";
       add_inner<typename T::value_type>(key);
-    } else if constexpr (std::same_as<T, Error>) {
-      section_ += ".";
-      const Error example(Errc::internal, "", "");
-      visit_fields(*this, example);
     } else if constexpr (HasFields<const T>) {
       section_ += ".";
-      const T example{};
+      const T example = example_of<T>();
       visit_fields(*this, example);
     }
   }

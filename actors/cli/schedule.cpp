@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,55 +105,41 @@ void print_table(const samplers::Schedule& schedule) {
   }
 }
 
-struct ShownSchedule {
-  std::string sampler;
-  int steps = 0;
-  int model_calls = 0;
-  double init_noise_sigma = 0;
-  bool is_stochastic = false;
-  std::vector<double> timesteps;
-  std::vector<double> sigmas;
-};
+}  // namespace
 
-template <typename Visitor, AnyConst<ShownSchedule> T>
+// Named, so that visitors find the list.
+template <typename Visitor, AnyConst<samplers::Schedule> T>
 void visit_fields(Visitor& visit, T& r) {
-  visit({"sampler", "sampler as --sampler names it"}, r.sampler);
-  visit({"steps", "denoising steps"}, r.steps);
-  visit({"model_calls", "network calls of one image"}, r.model_calls);
+  visit({"sampler", "sampler as --sampler names it"}, label_of(r));
+  visit({"steps", "denoising steps"}, r.num_steps());
+  visit({"model_calls", "network calls of one image"}, r.num_model_calls());
   visit({"init_noise_sigma", "standard deviation of the first latents"},
-        r.init_noise_sigma);
-  visit({"is_stochastic", "whether steps draw noise"}, r.is_stochastic);
-  visit({"timesteps", "timestep of each model call"}, r.timesteps);
-  visit({"sigmas", "noise levels, one more than calls"}, r.sigmas);
+        r.init_noise_sigma());
+  visit({"is_stochastic", "whether steps draw noise"}, r.is_stochastic());
+  visit({"timesteps", "timestep of each model call"}, r.table().timesteps);
+  visit({"sigmas", "noise levels, one more than calls"}, r.table().sigmas);
 }
 
+template <>
+samplers::Schedule example_of<samplers::Schedule>() {
+  return samplers::Schedule(samplers::ScheduleOptions());
+}
+
+namespace {
+
 struct ShownSchedules {
-  std::vector<ShownSchedule> schedules;
-  std::vector<std::string> notes;
+  std::vector<samplers::Schedule> schedules = {
+      example_of<samplers::Schedule>()};
+  std::vector<std::string> notes = {};
 };
 
 template <typename Visitor, AnyConst<ShownSchedules> T>
 void visit_fields(Visitor& visit, T& r) {
-  visit_part(visit, r.schedules.size() == 1 ? std::optional(r.schedules.front())
-                                            : std::nullopt);
+  if (r.schedules.size() == 1) {
+    actors::visit_fields(visit, r.schedules.front());
+  }
   visit({"schedules", "one per --sampler"}, r.schedules);
   visit({"notes", "what the user should know"}, r.notes);
-}
-
-ShownSchedules tables_of(const std::vector<samplers::Schedule>& schedules,
-                         const std::vector<std::string>& notes) {
-  ShownSchedules tables = {.notes = notes};
-  for (const samplers::Schedule& one : schedules) {
-    tables.schedules.push_back(
-        {label_of(one),
-         one.num_steps(),
-         one.num_model_calls(),
-         one.init_noise_sigma(),
-         one.is_stochastic(),
-         {one.timesteps().begin(), one.timesteps().end()},
-         {one.sigmas().begin(), one.sigmas().end()}});
-  }
-  return tables;
 }
 
 /// "betas linear from 0.0001 to 0.02 over 1000 training steps".
@@ -259,8 +244,8 @@ int run_schedule(Invocation& invocation) {
   }
   invocation.take_last_word();
   if (config.json) {
-    fmt::print("{}\n",
-               dump(document(invocation.summary, tables_of(schedules, notes))));
+    const ShownSchedules shown = {schedules, notes};
+    fmt::print("{}\n", dump(document(invocation.summary, shown)));
   } else if (!config.quiet) {
     for (const samplers::Schedule& schedule : schedules) {
       fmt::print("{}", &schedule == &schedules.front() ? "" : "\n");
