@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/pixel_bytes.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
@@ -189,8 +190,24 @@ TEST_F(TaskRunnerTest, DecodesTheLatentsOfAState) {
   const Task decode{.id = 1, .op = Op::decode, .inputs = {0}, .outputs = {1}};
   const std::vector<BoundTask> tasks = {{4, decode, &slots}};
   (void)run_tasks(runner_, bench_.ctx, tasks);
-  EXPECT_TRUE(
-      bytes_equal(std::get<Tensor>(slots.get(1)), bench_.start(4).latents));
+  EXPECT_TRUE(bytes_equal(std::get<Tensor>(slots.get(1)),
+                          pixel_bytes(bench_.start(4).latents)));
+}
+
+TEST_F(TaskRunnerTest, FindsAPixelThatIsNotFinite) {
+  SlotTable& slots = sample(4);
+  SolverState state = bench_.start(4);
+  state.latents = state.latents.clone();
+  state.latents.data<float>()[1] = std::numeric_limits<float>::infinity();
+  slots.put(5, state);
+  const Task decode{.id = 1, .op = Op::decode, .inputs = {5}, .outputs = {1}};
+  const std::vector<BoundTask> tasks = {{4, decode, &slots}};
+  try {
+    (void)run_tasks(runner_, bench_.ctx, tasks);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::non_finite);
+  }
 }
 
 TEST_F(TaskRunnerTest, ReportsAStateThatIsNotFiniteWithSampleAndStep) {
