@@ -151,9 +151,10 @@ std::string field(int number, const std::string& bytes) {
   return text + bytes;
 }
 
-/// The offer of a job whose bytes nobody has looked at: numbers of wire.proto.
+/// The offer of a job whose bytes nobody has looked at.
 std::string offer_with(const std::string& job) {
-  return field(14, field(1, job));
+  const auto kind = actors::wire::News(Offer()).index();
+  return field(static_cast<int>(kind) + 1, field(1, job));
 }
 
 TEST(OfferedJob, IsTakenIfItMakesSense) {
