@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -119,10 +120,13 @@ constexpr int num_members() {
 
 struct CountFields {
   template <typename T>
-  void operator()(const FieldKey& /*key*/, const T& /*value*/) {
+  void operator()(const FieldKey& key, const T& value) {
     ++count;
+    EXPECT_TRUE(members.insert(&value).second)
+        << key.name << " names a member that another key has named";
   }
   int count = 0;
+  std::set<const void*> members;
 };
 
 /// `more`: how many fields the list has more than the struct has members. A
