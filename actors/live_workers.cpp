@@ -16,7 +16,8 @@ double end_from(const LiveWorkers::Load& load, double now) {
   return now + row_of(load) * (load.tasks + 1 - load.at_once);
 }
 
-/// And if the pass takes as long as its rows took on average.
+/// When one more row would end, if the running pass takes as long as its rows
+/// took on average.
 double end_since(const LiveWorkers::Load& load) {
   return load.since + row_of(load) * (load.tasks + 1);
 }
@@ -108,7 +109,7 @@ std::optional<std::size_t> LiveWorkers::first_busy(Class& of, double now) {
   }
 }
 
-/// What a row takes a worker of the class that has not shown it.
+/// Seconds of a row on a worker of the class whose rows were not measured.
 double LiveWorkers::usual_row(const Class& of) {
   return of.row_seconds > 0 ? of.row_seconds / of.num_rows : 1.0;
 }
@@ -136,7 +137,8 @@ int LiveWorkers::least_loaded(int execution_class, double now, int process) {
               .load.link_seconds == 0) {
     return best ? of.workers[best->second] : -1;
   }
-  // What the others need for the link of `process` is left out for all alike.
+  // Workers of `process` itself need no link for the row. The end of each other
+  // worker above lacks the link of `process`, so each end here is less by it.
   for (const int w : near->second) {
     const Worker& worker = workers_[static_cast<std::size_t>(w)];
     const Load& load = worker.load;

@@ -33,7 +33,7 @@ std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
                   most_prepared_bytes(info));
 }
 
-std::uint64_t pixel_bytes(const ModelSource& source) {
+std::uint64_t bytes_of_pixels(const ModelSource& source) {
   return static_cast<std::uint64_t>(source.pixel_shape().num_elements());
 }
 
@@ -137,7 +137,7 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
           .output = f32_bytes(with_channels(latents, info.out_channels)),
           .boundary = branches * cut.boundary,
           .skips = branches * cut.skips,
-          .pixels = decode ? pixel_bytes(request.source) : 0};
+          .pixels = decode ? bytes_of_pixels(request.source) : 0};
 }
 
 std::vector<SegmentFigures> segment_figures(const JobRequest& request) {
@@ -163,7 +163,8 @@ std::vector<SegmentFigures> segment_figures(const JobRequest& request) {
 }
 
 std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
-  return f32_bytes(source.latent_shape()) + (decode ? pixel_bytes(source) : 0);
+  return f32_bytes(source.latent_shape()) +
+         (decode ? bytes_of_pixels(source) : 0);
 }
 
 std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {

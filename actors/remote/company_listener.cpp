@@ -226,8 +226,8 @@ void CompanyListener::note_round_trip(Member& member, Duration taken) {
   report_link(member);
 }
 
-/// What is about as the last report said is not reported, and no short round
-/// trip.
+/// Reports a link to the coordinator if its speed or its round trip differs
+/// clearly from the last report.
 void CompanyListener::report_link(Member& member) {
   constexpr Duration kShort = std::chrono::milliseconds(1);
   constexpr double kSameSpeed = 1.25;

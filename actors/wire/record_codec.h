@@ -92,6 +92,11 @@ concept NumberedEnum = requires {
   last_of(T{});
 };
 
+/// Entries of a list that lie in one field, without a tag each.
+template <typename T>
+inline constexpr bool kIsPacked =
+    std::is_arithmetic_v<T> || std::same_as<T, samplers::NoiseLevel>;
+
 /// Makes a message of a struct.
 class RecordWriter {
  public:
@@ -164,10 +169,6 @@ class RecordWriter {
   }
 
   // ---- how a value looks in a list; without a tag, if it has a fixed form
-
-  template <typename T>
-  static constexpr bool kIsPacked =
-      std::is_arithmetic_v<T> || std::same_as<T, samplers::NoiseLevel>;
 
   void bare(const FieldKey& key, std::uint64_t value) {
     key.is_hash ? raw(value) : varint(value);
@@ -551,7 +552,7 @@ class RecordReader {
   template <typename T>
   void get(std::vector<T>& values) {
     values.clear();
-    if constexpr (RecordReader::kIsPacked<T>) {
+    if constexpr (kIsPacked<T>) {
       if (has(WireType::bytes)) {
         RecordReader inner(take(varint()), entries_left_, ints_);
         inner.key_ = key_;
@@ -574,9 +575,6 @@ class RecordReader {
       }
     }
   }
-  template <typename T>
-  static constexpr bool kIsPacked =
-      std::is_arithmetic_v<T> || std::same_as<T, samplers::NoiseLevel>;
   template <typename T>
   [[nodiscard]] std::size_t packed_count() const {
     if constexpr (std::is_floating_point_v<T>) {

@@ -7,52 +7,21 @@ namespaces cannot be made. What counts is who computed what, never how long it t
 """
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
-import tempfile
-import unittest
 
 import host_tests
+from host_tests import ENDPOINT, PATIENCE, hosts
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-HOSTS = str(ROOT / "scripts/hosts.sh")
 TROUPE = str(pathlib.Path(sys.argv.pop(1)).resolve())
-ENVIRONMENT = {**os.environ, "HOSTS_PREFIX": f"troupe-test{os.getpid()}"}
-ENDPOINT = "tcp://10.77.0.1:7010"
-PATIENCE = 240  # seconds, for what is not expected to take twenty
 JOB = ["sample", "--random-weights", "dit-tiny", "--steps", "50", "--threads", "1", "--workers",
        "1", "--json"]
 
 
-def hosts(*arguments):
-    return subprocess.run([HOSTS, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=PATIENCE, env=ENVIRONMENT)
-
-
-class SlowLinks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.addClassCleanup(hosts, "down")
-        done = hosts("up", 2, "--mbit", 2)
-        assert done.returncode == 0, done
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        for made in (["new", "--out", "ours.key"],
-                     ["worker", "--from", "ours.key", "--out", "ours.node"]):
-            subprocess.run([TROUPE, "keys", "-q", *made], check=True, cwd=self.folder)
-
-    def start(self, host, *command):
-        process = subprocess.Popen([HOSTS, "run", str(host), TROUPE, *command], text=True,
-                                   cwd=self.folder, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=ENVIRONMENT)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
+class SlowLinks(host_tests.TwoHosts):
+    troupe = TROUPE
+    up = ("--mbit", 2)
 
     def draw(self, *method):
         """What the job said, its summary, and rows by process."""

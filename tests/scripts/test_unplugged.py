@@ -7,54 +7,22 @@ made. Nothing here depends on how fast the machine is.
 """
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
 import host_tests
+from host_tests import ENDPOINT, PATIENCE, hosts
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-HOSTS = str(ROOT / "scripts/hosts.sh")
 TROUPE = str(pathlib.Path(sys.argv.pop(1)).resolve())
-ENVIRONMENT = {**os.environ, "HOSTS_PREFIX": f"troupe-test{os.getpid()}"}
-ENDPOINT = "tcp://10.77.0.1:7010"
-PATIENCE = 120  # seconds, for what is not expected to take ten
 # Of the worker and of the job's first process alike: enough for seconds of work.
 JOB = ["sample", "--random-weights", "dit-tiny", "--method", "batch", "-n", "200", "--steps",
        "50", "--threads", "1", "--workers", "1", "--json"]
 
 
-def hosts(*arguments):
-    return subprocess.run([HOSTS, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=PATIENCE, env=ENVIRONMENT)
-
-
-class Unplugged(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.addClassCleanup(hosts, "down")
-        done = hosts("up", 2)
-        assert done.returncode == 0, done
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        for made in (["new", "--out", "ours.key"],
-                     ["worker", "--from", "ours.key", "--out", "ours.node"]):
-            subprocess.run([TROUPE, "keys", "-q", *made], check=True, cwd=self.folder)
-
-    def start(self, host, *command):
-        process = subprocess.Popen([HOSTS, "run", str(host), TROUPE, *command], text=True,
-                                   cwd=self.folder, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=ENVIRONMENT)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
+class Unplugged(host_tests.TwoHosts):
+    troupe = TROUPE
 
     def look(self):
         done = hosts("run", 1, TROUPE, "ls", ENDPOINT, "--json", "--secret-file",
