@@ -30,6 +30,8 @@ if [[ "$mode" == quick ]]; then
   exec ctest --preset release -j 4
 fi
 
+# Prints the tests that fail, not those that pass.
+export GTEST_BRIEF=1
 # Threads of the matrix library that wait for work spin; a thousand short runs of
 # the program would pay for it.
 export OMP_WAIT_POLICY=passive

@@ -92,12 +92,17 @@ class EncodingElsewhere : public testing::Test {
              });
     });
   }
-  /// The first of the two encodes many prompts.
-  void start_with_two_workers() {
+  /// A worker encodes many prompts, and was frozen while it did.
+  void start_with_frozen_encoder() {
     use_many_prompts();
     start();
     add_worker();
     await_encoder(1);
+    workers_[0]->signal(SIGSTOP);
+  }
+  /// The first of the two is the frozen encoder.
+  void start_with_two_workers() {
+    start_with_frozen_encoder();
     add_worker();
     await_encoder(2);
   }
@@ -114,15 +119,18 @@ class EncodingElsewhere : public testing::Test {
     return seen.exit_code == 0 && seen.json()["nodes"].size() == 2 &&
            seen.json()["waits_for_workers"].get<bool>();
   }
-  /// So many that encoding them takes a while.
+  /// So many that encoding them takes a while: of small pictures, since every
+  /// text that is encoded is drawn.
   void use_many_prompts() {
-    const int many = is_sanitized() ? 500 : 2500;
+    const int many = is_sanitized() ? 150 : 600;
     std::string lines;
     for (int i = 0; i < many; ++i) {
       lines += "fox " + std::to_string(i) + "\n";
     }
     prompts_ = {"--prompt-file", folder_.write("prompts.txt", lines),
-                "--samples", "0:2"};
+                "--size",        "16",
+                "--steps",       "1",
+                "--guidance",    "1"};
   }
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
   [[nodiscard]] std::string out() const { return folder_.path("out"); }
@@ -174,10 +182,7 @@ TEST_F(EncodingElsewhere, GoesOverTcpWithKeys) {
 }
 
 TEST_F(EncodingElsewhere, GoesOnWhereTheEncoderIsKilled) {
-  use_many_prompts();
-  start();
-  add_worker();
-  await_encoder(1);
+  start_with_frozen_encoder();
   workers_[0]->signal(SIGKILL);
   await_nobody();
   add_worker();
@@ -200,11 +205,9 @@ TEST_F(EncodingElsewhere, AsksTheOtherOfTwoWhereTheFirstIsKilled) {
 }
 
 TEST_F(EncodingElsewhere, AWorkerMayLeaveWhileItEncodes) {
-  use_many_prompts();
-  start();
-  add_worker();
-  await_encoder(1);
+  start_with_frozen_encoder();
   workers_[0]->signal(SIGTERM);
+  workers_[0]->signal(SIGCONT);
   const Outcome left = workers_[0]->wait();
   EXPECT_EQ(left.exit_code, 75) << left.err;
   add_worker();
@@ -325,6 +328,7 @@ TEST_F(EncodingElsewhere, EndsWithItsSignalAndLetsTheWorkersGo) {
   start_with_two_workers();
   const Outcome cancelled = run({"cancel", endpoint()});
   EXPECT_EQ(cancelled.exit_code, 0) << cancelled.err;
+  workers_[0]->signal(SIGCONT);
   const Outcome ended = head_->wait();
   EXPECT_EQ(ended.exit_code, 9);
   expect_said(ended, "[prompt] cancelled by ");
