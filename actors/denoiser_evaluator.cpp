@@ -93,15 +93,18 @@ DenoiserEvaluator::Copy::Copy(const DeviceModel& loaded, PreparationPlan plan)
 DenoiserEvaluator::DenoiserEvaluator(const std::vector<DeviceModel>& models,
                                      EvaluatorOptions options)
     : options_(std::move(options)),
-      guided_(options_.guidance_scale > 1.0 &&
+      latent_shape_(options_.job.latent_shape),
+      guided_(options_.job.guidance_scale > 1.0 &&
               !options_.unconditional.empty()) {
   require(!models.empty(), Errc::internal, "evaluator",
           "the model was loaded nowhere");
+  const JobRecord& job = options_.job;
   for (const DeviceModel& on : models) {
     copies_.emplace_back(
         on, plan_preparation(on.model.denoiser->info(),
-                             options_.timesteps.size(), options_.num_conditions,
-                             guided_ ? options_.num_unconditional : 0));
+                             job.schedule.timesteps.size(),
+                             job.num_used(job.conditions),
+                             guided_ ? job.num_used(job.unconditional) : 0));
   }
 }
 
@@ -126,7 +129,7 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
     rows.timesteps.push_back(timestep);
     rows.prepared.push_back(here.prepared.get(
         ctx, condition,
-        announces ? std::span<const double>(options_.timesteps)
+        announces ? std::span<const double>(options_.job.schedule.timesteps)
                   : std::span<const double>()));
     rows.conditions.push_back(rows.prepared.back().get());
   };
@@ -190,12 +193,12 @@ void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
     kernels::copy(ctx, cond, out);
     return;
   }
-  kernels::guide(ctx, cond, uncond, options_.guidance_scale,
+  kernels::guide(ctx, cond, uncond, options_.job.guidance_scale,
                  info().guided_channels, out);
-  if (options_.guidance_rescale > 0) {
+  if (options_.job.guidance_rescale > 0) {
     Tensor guided = out.slice(0, info().guided_channels);
     kernels::rescale_deviation(ctx, cond.slice(0, info().guided_channels),
-                               options_.guidance_rescale, guided);
+                               options_.job.guidance_rescale, guided);
   }
 }
 
@@ -224,7 +227,7 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
   if (segment == 0) {
     denoiser.embed(ctx, whole, forward.batch(), boundaries);
   }
-  const auto cut = options_.cuts.begin() + segment;
+  const auto cut = options_.job.cuts.begin() + segment;
   denoiser.run_blocks(ctx, whole, forward.batch(), cut[0], cut[1], boundaries);
   if (is_last) {
     const Workspace::Scope scope(ctx.workspace());

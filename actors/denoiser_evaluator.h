@@ -15,25 +15,12 @@ namespace troupe::actors {
 
 /// What a network needs to know to serve a job.
 struct EvaluatorOptions {
-  /// Guidance weight; 1 or less means one conditional pass.
-  double guidance_scale = 1.0;
-  double guidance_rescale = 0.0;  ///< see JobRecord
-  Shape latent_shape;             ///< of one sample of the job
-  /// Segment s of the network is blocks [cuts[s], cuts[s + 1]).
-  std::vector<int> cuts;
-  /// Sample i has conditions[i modulo their number].
+  /// Of it: guidance, cuts, timesteps, latents and pictures.
+  JobRecord job;
+  /// What the record names: sample i has conditions[i modulo their number].
   std::vector<StoredCondition> conditions;
   /// Of guidance's other branch, likewise; none: there is one branch.
   std::vector<StoredCondition> unconditional;
-  /// How many of the conditions the job's samples have, in each branch.
-  std::size_t num_conditions = 1;
-  std::size_t num_unconditional = 1;
-  /// Height and width of the pictures, where what is decoded is scaled and cut
-  /// to them; empty: as it is decoded.
-  std::vector<std::int64_t> picture_size;
-  /// Timesteps of the job, for conditions to be prepared for; can be empty.
-  std::vector<double> timesteps;
-  std::int64_t vae_tile = 0;  ///< see JobRecord
 };
 
 /// The most that prepared conditions take of a device's memory beside those
@@ -72,9 +59,7 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   DenoiserEvaluator(const std::vector<DeviceModel>& models,
                     EvaluatorOptions options);
 
-  [[nodiscard]] Shape latent_shape() const override {
-    return options_.latent_shape;
-  }
+  [[nodiscard]] Shape latent_shape() const override { return latent_shape_; }
   [[nodiscard]] std::int64_t out_channels() const override {
     return info().out_channels;
   }
@@ -83,7 +68,7 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
                Tensor& out) override;
   [[nodiscard]] int num_segments() const override {
-    return static_cast<int>(options_.cuts.size()) - 1;
+    return static_cast<int>(options_.job.cuts.size()) - 1;
   }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override;
@@ -94,8 +79,8 @@ class DenoiserEvaluator final : public samplers::Evaluator {
       ExecContext& ctx, const samplers::EvaluateRow& row) override;
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {
-    copy_on(ctx).model.decode(ctx, latents, options_.vae_tile,
-                              options_.picture_size, pixels);
+    copy_on(ctx).model.decode(ctx, latents, options_.job.vae_tile,
+                              options_.job.picture_size, pixels);
   }
 
  private:
@@ -133,6 +118,7 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   }
 
   EvaluatorOptions options_;
+  Shape latent_shape_;
   bool guided_;
   std::list<Copy> copies_;
 };

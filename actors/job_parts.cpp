@@ -37,12 +37,7 @@ class GivenLatents final : public samplers::NoiseSource {
 
 EvaluatorOptions evaluator_options(const JobRecord& job,
                                    const JobValues& values) {
-  EvaluatorOptions options;
-  options.guidance_scale = job.guidance_scale;
-  options.guidance_rescale = job.guidance_rescale;
-  options.latent_shape = Shape(job.latent_shape);
-  options.cuts = job.cuts;
-  options.picture_size = job.picture_size;
+  EvaluatorOptions options{.job = job};
   for (const auto& [hashes, conditions] :
        {std::pair(&job.conditions, &options.conditions),
         std::pair(&job.unconditional, &options.unconditional)}) {
@@ -55,10 +50,6 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
     // Every sample uses it: in memory.
     options.unconditional = {options.unconditional.front().get()};
   }
-  options.num_conditions = job.num_used(job.conditions);
-  options.num_unconditional = job.num_used(job.unconditional);
-  options.timesteps = job.schedule.timesteps;
-  options.vae_tile = job.vae_tile;
   return options;
 }
 

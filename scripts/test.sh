@@ -30,7 +30,7 @@ if [[ "$mode" == quick ]]; then
   exec ctest --preset release -j 4
 fi
 
-# Prints the tests that fail, not those that pass.
+# GoogleTest prints failures alone.
 export GTEST_BRIEF=1
 # Threads of the matrix library that wait for work spin; a thousand short runs of
 # the program would pay for it.

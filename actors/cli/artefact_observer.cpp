@@ -21,7 +21,7 @@ namespace {
 std::vector<std::uint64_t> known(const JobRequest& request,
                                  const RunOutputs& outputs) {
   std::vector<std::uint64_t> indices;
-  for (std::uint64_t i = request.samples.begin; i < request.samples.end; ++i) {
+  for (std::uint64_t i = request.job.begin; i < request.job.end; ++i) {
     if (!outputs.is_skipped(i) || outputs.earlier_latents.contains(i)) {
       indices.push_back(i);
     }
@@ -52,11 +52,11 @@ std::unique_ptr<RowFile> begin_rows(const RunOutputs& outputs,
 }  // namespace
 
 RowFile::Rows latent_rows(const JobRequest& request) {
-  return {"latents", request.samples, request.source.latent_shape()};
+  return {"latents", request.samples(), request.source.latent_shape()};
 }
 
 RowFile::Rows trajectory_rows(const JobRequest& request) {
-  return {"trajectory", request.samples, request.trajectory_shape()};
+  return {"trajectory", request.samples(), request.trajectory_shape()};
 }
 
 void write_left_rows(const JobRequest& request, RunOutputs& outputs) {
@@ -316,7 +316,7 @@ void ArtefactObserver::attempt(const std::function<void()>& body) {
 std::string ArtefactObserver::latents_xxh3() {
   const std::string hash = hash_.finish();
   const bool is_whole =
-      hash_.num_added() == request_.samples.size() && !keeps_other_latents_;
+      hash_.num_added() == request_.num_samples() && !keeps_other_latents_;
   return is_whole ? hash : std::string();
 }
 

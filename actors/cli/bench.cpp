@@ -13,6 +13,7 @@
 #include "actors/cli/bench_measure.h"
 #include "actors/cli/earlier_speeds.h"
 #include "actors/cli/execution_class.h"
+#include "actors/cli/job_layout.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/notes.h"
@@ -27,8 +28,7 @@ namespace {
 
 struct Measurement {
   std::string name;
-  const JobRequest* request = nullptr;  ///< that the plan is of
-  config::Plan plan = {};
+  JobRequest request;
   std::vector<double> seconds = {};
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
@@ -50,7 +50,7 @@ void measure(Invocation& invocation, const JobRunner& runner,
   JobSpec job = runner.job_of({.observers = {&progress, &observer},
                                .stop = invocation.stop->token(),
                                .decode = false},
-                              *measurement.request, measurement.plan);
+                              measurement.request);
   speeds.begin(job);
   const JobResult result = run_job(job);
   speeds.keep(result);
@@ -68,10 +68,8 @@ void measure(Invocation& invocation, const JobRunner& runner,
 std::vector<Measurement> rows_of(std::span<const JobRequest> requests) {
   std::vector<Measurement> rows;
   const auto add_baseline = [&](const std::string& company, int threads) {
-    Measurement& row = rows.emplace_back();
-    row.name = "sequential, " + company;
-    row.request = &requests.front();
-    row.plan.num_threads = threads;
+    rows.push_back({.name = "sequential, " + company,
+                    .request = baseline_of(requests.front(), threads)});
   };
   const JobDevice& first = requests.front().devices.front();
   if (first.is_gpu()) {
@@ -81,10 +79,9 @@ std::vector<Measurement> rows_of(std::span<const JobRequest> requests) {
     add_baseline(describe_cpu_company(1, 2), 2);
   }
   for (const JobRequest& request : requests) {
-    rows.push_back({.name = std::string(request.plan.method.kind->name) + ", " +
+    rows.push_back({.name = std::string(request.job.method.kind->name) + ", " +
                             describe_company(request),
-                    .request = &request,
-                    .plan = request.plan});
+                    .request = request});
   }
   return rows;
 }
@@ -95,11 +92,11 @@ std::vector<BenchRow> table_of(const std::vector<Measurement>& rows,
   for (const Measurement& row : rows) {
     BenchRow& line = table.emplace_back(
         BenchRow{.name = row.name,
-                 .method = std::string(row.plan.method.kind->name),
-                 .workers = row.plan.num_workers,
-                 .threads = row.plan.num_threads,
+                 .method = std::string(row.request.job.method.kind->name),
+                 .workers = row.request.num_workers(),
+                 .threads = row.request.num_threads,
                  .seconds = row.median(),
-                 .cut = config::cut_name(row.plan.method),
+                 .cut = config::cut_name(row.request.job.method),
                  .nfe = row.nfe,
                  .rounds = row.rounds,
                  .relative_rmse = relative_rmse(row.latents, rows[0].latents),
@@ -117,9 +114,9 @@ std::vector<BenchRow> table_of(const std::vector<Measurement>& rows,
 void print_table(const config::Config& config, const JobRequest& request,
                  const std::vector<BenchRow>& table) {
   fmt::print("{}: {} samples, {} {} steps, guidance {}, {}, median of {}\n\n",
-             request.source.name(), request.samples.size(),
+             request.source.name(), request.num_samples(),
              config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.guidance_scale,
+             request.schedule.num_steps(), request.job.guidance_scale,
              request.dtypes(), config.repeats);
   const bool on_gpu = request.devices.front().is_gpu();
   fmt::print("{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>10}\n", "", "seconds",
@@ -189,7 +186,7 @@ int run_bench(Invocation& invocation) {
   // A row of one method may hold other branches than a row of another.
   std::vector<EarlierSpeeds> speeds;
   for (const Measurement& row : rows) {
-    speeds.emplace_back(config, *row.request, row.plan.method, runner);
+    speeds.emplace_back(config, row.request, row.request.job.method, runner);
   }
   ProgressPrinter printer(progress_kind(config), stderr, SteadyClock().now());
   RunsProgress progress(printer,

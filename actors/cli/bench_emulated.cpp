@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/cli/bench_measure.h"
+#include "actors/cli/job_layout.h"
 #include "actors/emulation/emulate.h"
 #include "actors/network_cuts.h"
 #include "config/schedule_options.h"
@@ -24,8 +25,7 @@ using emulation::Machine;
 
 struct Row {
   std::string name;
-  const JobRequest* request = nullptr;  ///< that the plan is of
-  config::Plan plan = {};
+  JobRequest request;
   Machine machine = {};
   EmulatedJob job = {};
   std::map<std::uint64_t, Tensor> latents = {};
@@ -41,13 +41,12 @@ Machine machine_of(const config::EmulationConfig& said,
   machine.link_gbps = said.link_gbps.value_or(machine.link_gbps);
   machine.link_us = said.link_us.value_or(machine.link_us);
   machine.jitter = said.jitter.value_or(machine.jitter);
-  machine.seed = request.seed;
+  machine.seed = request.job.seed;
   machine.speeds = said.speeds;
   machine.speeds.resize(static_cast<std::size_t>(said.devices.value()), 1.0);
-  machine.is_guided = request.guidance_scale > 1;
+  machine.is_guided = request.job.guidance_scale > 1;
   const models::DenoiserInfo info = request.source.info(DType::f32);
-  machine.segment_shares =
-      segment_shares(info, balanced_cuts(info, request.plan.method));
+  machine.segment_shares = segment_shares(info, request.job.cuts);
   return machine;
 }
 
@@ -55,20 +54,19 @@ Machine machine_of(const config::EmulationConfig& said,
 std::vector<Row> rows_of(const config::EmulationConfig& said,
                          std::span<const JobRequest> requests) {
   std::vector<Row> rows;
-  Row& baseline = rows.emplace_back();
-  baseline.name = "sequential, 1 emulated device";
-  baseline.request = &requests.front();
+  rows.push_back({.name = "sequential, 1 emulated device",
+                  .request = baseline_of(requests.front(), 1)});
+  Row& baseline = rows.front();
   baseline.machine = machine_of(said, requests.front());
   baseline.machine.speeds = {1.0};
   baseline.machine.segment_shares = {1.0};
   for (const JobRequest& request : requests) {
     Machine machine = machine_of(said, request);
     rows.push_back({.name = fmt::format(
-                        "{}, {} emulated {}", request.plan.method.kind->name,
+                        "{}, {} emulated {}", request.job.method.kind->name,
                         machine.num_devices(),
                         machine.num_devices() == 1 ? "device" : "devices"),
-                    .request = &request,
-                    .plan = request.plan,
+                    .request = request,
                     .machine = std::move(machine)});
   }
   return rows;
@@ -81,7 +79,7 @@ void run(Invocation& invocation, const JobRunner& runner,
       emulation::emulate(runner.job_of({.observers = {&progress, &observer},
                                         .stop = invocation.stop->token(),
                                         .decode = false},
-                                       *row.request, row.plan),
+                                       row.request),
                          row.machine, num_usable_cores());
   invocation.stop->check("bench", "stopped before the figures were complete");
   check_measured(row.job.result);
@@ -101,7 +99,7 @@ std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
     const double seconds = row.seconds();
     table.push_back(
         {.name = row.name,
-         .method = std::string(row.plan.method.kind->name),
+         .method = std::string(row.request.job.method.kind->name),
          .workers = static_cast<int>(row.machine.num_devices()),
          .seconds = seconds,
          .over_1_worker = rows[0].seconds() / seconds,
@@ -109,7 +107,7 @@ std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
              EmulatedFigures{utilisation(row), bounds, seconds / bounds.lower(),
                              seconds / bounds.list_schedule, row.job.bytes_sent,
                              row.job.num_events},
-         .cut = config::cut_name(row.plan.method),
+         .cut = config::cut_name(row.request.job.method),
          .nfe = row.job.result.nfe,
          .rounds = row.job.result.rounds,
          .relative_rmse = relative_rmse(row.latents, rows[0].latents),
@@ -121,10 +119,11 @@ std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
 void print_table(const JobRequest& request, const Machine& machine,
                  const std::vector<BenchRow>& table) {
   const auto [slowest, fastest] = std::ranges::minmax(machine.speeds);
-  fmt::print(
-      "{}: {} samples, {} {} steps, guidance {}, {}\n", request.source.name(),
-      request.samples.size(), config::solver_label(request.schedule.options()),
-      request.schedule.num_steps(), request.guidance_scale, request.dtypes());
+  fmt::print("{}: {} samples, {} {} steps, guidance {}, {}\n",
+             request.source.name(), request.num_samples(),
+             config::solver_label(request.schedule.options()),
+             request.schedule.num_steps(), request.job.guidance_scale,
+             request.dtypes());
   fmt::print(
       "emulated: {}, speed {}, {} ms for a row and {} ms for each further one, "
       "jitter {}, links of {} Gbit/s and {} µs, {} µs for each event of the "

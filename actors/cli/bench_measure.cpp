@@ -109,10 +109,10 @@ std::vector<JsonField> bench_json_fields() {
 void print_json(const Invocation& invocation, const JobRequest& request,
                 BenchTable table) {
   table.model = request.source.name();
-  table.samples = request.samples.size();
+  table.samples = request.num_samples();
   table.sampler = config::solver_label(request.schedule.options());
   table.steps = request.schedule.num_steps();
-  table.guidance = request.guidance_scale;
+  table.guidance = request.job.guidance_scale;
   table.dtype = request.dtypes();
   fmt::print("{}\n", dump(document(invocation.summary, table)));
 }

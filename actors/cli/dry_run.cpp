@@ -163,7 +163,7 @@ std::string decoder_text(const ModelSource& source) {
 
 /// "stale, 2 parts, cut as an onion: 3.75 MiB a model call from part to part".
 std::string method_text(const JobRequest& request, const PlanSummary& plan) {
-  const samplers::MethodOptions& method = request.plan.method;
+  const samplers::MethodOptions& method = request.job.method;
   const int parts = samplers::num_network_parts(method);
   return parts < 2 ? describe_method(request)
                    : fmt::format(
@@ -207,10 +207,10 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
                picture[1], decoded[2], decoded[1]);
   }
   fmt::print("images     {} (samples {}), {} already there\n", plan.images,
-             config::to_string(request.samples), outputs.skipped.size());
+             config::to_string(request.samples()), outputs.skipped.size());
   fmt::print("sampler    {}, {} steps, guidance {}\n",
              config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.guidance_scale);
+             request.schedule.num_steps(), request.job.guidance_scale);
   fmt::print("method     {}\n", method_text(request, plan));
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());
@@ -253,7 +253,7 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
 int run_dry(Invocation& invocation, const JobRequest& request,
             const RunOutputs& outputs) {
   PlanSummary plan =
-      forecast(request, request.samples.size() - outputs.skipped.size(),
+      forecast(request, request.num_samples() - outputs.skipped.size(),
                outputs.pictures(), *invocation.stop);
   // The encoders are let go before the network is read.
   plan.memory_bytes =
@@ -291,9 +291,8 @@ int print_job(Invocation& invocation, const JobRequest& request,
       read_weights_hash(request.source, *invocation.stop);
   required.check(request, weights);
   const JobConditions conditions = conditions_of(request, *invocation.stop);
-  const JobRecord job =
-      record_of(request, conditions, request.plan, weights,
-                execution_classes(request, request.plan, weights));
+  const JobRecord job = record_of(request, conditions, weights,
+                                  execution_classes(request, weights));
   check(job, values_of(request, conditions), request.source.table());
   invocation.summary.status = "planned";
   invocation.take_last_word();

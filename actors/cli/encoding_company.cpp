@@ -73,8 +73,8 @@ EncodingCompany::EncodingCompany(const config::Config& config,
       clients_({.version = version(),
                 .status = [this] { return status(); },
                 .cancel = std::move(cancel),
-                .begin = request.samples.begin,
-                .end = request.samples.end}),
+                .begin = request.job.begin,
+                .end = request.job.end}),
       begun_(SteadyClock().now()) {
   const auto& wait = config.wait_workers;
   if (wait && wait->seconds) {
@@ -215,8 +215,8 @@ JobStatus EncodingCompany::status() const {
       .model = request_.source.name(),
       .method = request_.method_with_more_workers
                     ? "auto"
-                    : std::string(request_.plan.method.kind->name),
-      .images_total = request_.samples.size(),
+                    : std::string(request_.job.method.kind->name),
+      .images_total = request_.num_samples(),
       .elapsed_seconds =
           std::chrono::duration<double>(SteadyClock().now() - begun_).count(),
       .seconds_left = -1};

@@ -238,15 +238,14 @@ double worker_seconds(const TimedPass& pass, const JobDevice& device,
 /// memory to do so.
 std::optional<Pace> measure_pace(const JobRequest& request,
                                  const JobDevice& device, StopFlag& stop) {
-  const config::Plan& plan = request.plan;
   const int cores = num_usable_cores();
-  const int threads = device.is_gpu() ? 1 : plan.num_threads;
+  const int threads = device.is_gpu() ? 1 : request.num_threads;
   const int workers = device.is_gpu() ? 1
                                       : std::clamp(cores / threads, 1,
                                                    std::max(device.workers, 1));
   // The two branches of a row mostly go through the network together.
-  const bool pair =
-      request.guidance_scale > 1 && !plan.method.kind->splits_guidance;
+  const bool pair = request.job.guidance_scale > 1 &&
+                    !request.job.method.kind->splits_guidance;
   const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
   const std::optional<TimedPass> pass = shortened(request.source, device, rows);
   if (!pass) {
@@ -305,8 +304,8 @@ std::optional<Pace> joint_pace(const JobRequest& request, StopFlag& stop) {
     rows_per_second += device.workers / pace.row_seconds;
     joint.flops_per_second += device.workers * pace.flops_per_second;
   }
-  joint.row_seconds = request.plan.num_workers / rows_per_second;
-  joint.flops_per_second /= request.plan.num_workers;
+  joint.row_seconds = request.num_workers() / rows_per_second;
+  joint.flops_per_second /= request.num_workers();
   joint.how = fmt::format("{}", fmt::join(how, "; "));
   return joint;
 }
@@ -336,13 +335,13 @@ Workload workload_of(const JobShape& shape) {
 PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
                      bool decodes, StopFlag& stop) {
   const int calls = request.schedule.num_model_calls();
-  const int workers = request.plan.num_workers;
+  const int workers = request.num_workers();
   const Workload work = workload_of({.samples = samples,
                                      .calls = calls,
                                      .workers = workers,
                                      .blocks = request.source.num_blocks(),
-                                     .method = request.plan.method});
-  const int branches = request.guidance_scale > 1 ? 2 : 1;
+                                     .method = request.job.method});
+  const int branches = request.job.guidance_scale > 1 ? 2 : 1;
   PlanSummary plan;
   plan.images = samples;
   plan.forward_rows = work.evaluations * branches;
@@ -350,12 +349,12 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
   plan.flops = plan.forward_rows *
                request.source.info(request.devices.front().compute).flops();
   plan.prediction = work.is_bound ? "at most" : "about";
-  const samplers::MethodOptions& method = request.plan.method;
+  const samplers::MethodOptions& method = request.job.method;
   const models::DenoiserInfo info =
       request.source.info(request.devices.front().compute);
   plan.crossing_bytes =
       static_cast<std::uint64_t>(branches) *
-      bytes_of_cuts(info, balanced_cuts(info, method), method.cut).crossing;
+      bytes_of_cuts(info, request.job.cuts, method.cut).crossing;
   if (request.only_directs) {
     plan.measured = "other processes compute";
     return plan;

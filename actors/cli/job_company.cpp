@@ -32,8 +32,8 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
     : request_(request),
       runner_(runner),
       spec_(spec),
-      speeds_(config, request, request.plan.method, runner),
-      watch_({.samples_total = request.samples.size() - spec.skip.size(),
+      speeds_(config, request, request.job.method, runner),
+      watch_({.samples_total = request.num_samples() - spec.skip.size(),
               .waits_for_workers = request.only_directs},
              SteadyClock().now()) {
   if (!config.listen.empty() || !config.metrics.empty()) {
@@ -51,8 +51,8 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
       ClientServiceSpec{.version = version(),
                         .status = [this] { return status(); },
                         .cancel = std::move(cancel),
-                        .begin = request.samples.begin,
-                        .end = request.samples.end,
+                        .begin = request.job.begin,
+                        .end = request.job.end,
                         .skip = spec.skip});
   spec_.observers.push_back(clients_.get());
   listener_ = std::make_unique<CompanyListener>(ListenerSpec{
@@ -151,7 +151,7 @@ JobStatus JobCompany::status() const {
   const double elapsed = watch_.elapsed_seconds();
   const ProgressView view = view_of(progress, elapsed);
   return {.model = request_.source.name(),
-          .method = std::string(request_.plan.method.kind->name),
+          .method = std::string(request_.job.method.kind->name),
           .images_total = progress.samples_total,
           .images_done = progress.samples_done,
           .images_failed = progress.samples_failed,

@@ -243,15 +243,12 @@ ProcessMeans means_of(const std::vector<JobDevice>& devices,
 }
 
 std::vector<WorkerPlace> worker_places(const std::vector<JobDevice>& devices,
-                                       const config::Plan& plan, int max_rows) {
+                                       int num_threads, int max_rows) {
   std::vector<WorkerPlace> places;
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    const int workers =
-        d < plan.device_workers.size() ? plan.device_workers[d] : 0;
-    const JobDevice& on = devices[d];
-    for (int w = 0; w < workers; ++w) {
+  for (const JobDevice& on : devices) {
+    for (int w = 0; w < on.workers; ++w) {
       places.push_back({.device = on.device,
-                        .threads = on.is_gpu() ? 1 : plan.num_threads,
+                        .threads = on.is_gpu() ? 1 : num_threads,
                         .options = on.options,
                         .execution_class = on.execution_class,
                         .max_rows = on.is_gpu() ? on.rows : max_rows,

@@ -89,9 +89,9 @@ struct Gpus {
 /// Numbers the classes of execution from 0 on, in the order of the devices.
 void number_classes(std::vector<JobDevice>& devices);
 
-/// One place per worker of the plan, device by device.
+/// The places of all workers of these devices, in their order. `num_threads`:
+/// of a worker of the CPU.
 [[nodiscard]] std::vector<WorkerPlace> worker_places(
-    const std::vector<JobDevice>& devices, const config::Plan& plan,
-    int max_rows);
+    const std::vector<JobDevice>& devices, int num_threads, int max_rows);
 
 }  // namespace troupe::actors

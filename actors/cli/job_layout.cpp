@@ -49,12 +49,11 @@ void check_cores(JobRequest& request) {
     return;
   }
   const int cores = num_usable_cores();
-  const int wanted = request.plan.num_workers * request.plan.num_threads;
+  const int wanted = request.num_workers() * request.num_threads;
   if (wanted > cores) {
-    request.notes.push_back(describe_cpu_company(request.plan.num_workers,
-                                                 request.plan.num_threads) +
-                            " on " + counted(cores, "core") +
-                            " will be slower than fewer");
+    request.notes.push_back(
+        describe_cpu_company(request.num_workers(), request.num_threads) +
+        " on " + counted(cores, "core") + " will be slower than fewer");
   }
 }
 
@@ -75,7 +74,7 @@ CutPace cut_pace(const config::Config& config, const JobRequest& request,
   const double flops = request.source.info(DType::f32).flops();
   CutPace pace{.row_seconds = flops / (on_gpu ? kGpu : kCpu),
                .bytes_per_second = is_far ? kNetwork : kMemory,
-               .calls_at_once = calls_at_once(method, request.samples.size())};
+               .calls_at_once = calls_at_once(method, request.num_samples())};
   const config::EmulationConfig& said = config.emulation;
   if (said.devices && !decides_bytes) {
     const emulation::Machine machine;
@@ -92,8 +91,8 @@ config::PlanInputs plan_inputs(const config::Config& config,
                                const JobRequest& request,
                                const config::WorkerCount& others) {
   config::PlanInputs inputs{
-      .num_samples = request.samples.size(),
-      .is_guided = request.guidance_scale > 1,
+      .num_samples = request.num_samples(),
+      .is_guided = request.job.guidance_scale > 1,
       .num_blocks = request.source.num_blocks(),
       .most_onion_parts = most_onion_parts(request.source.info(DType::f32)),
       .cheaper_cut =
@@ -101,8 +100,8 @@ config::PlanInputs plan_inputs(const config::Config& config,
             return cheaper_cut(request.source.info(DType::f32), method,
                                cut_pace(config, request, method));
           },
-      .method = request.has_method ? std::optional(request.plan.method)
-                                   : std::nullopt,
+      .method =
+          request.is_joined ? std::optional(request.job.method) : std::nullopt,
       .num_calls = request.schedule.num_model_calls(),
       .num_cores = num_usable_cores(),
       .devices = kinds_of(request.devices),
@@ -113,19 +112,33 @@ config::PlanInputs plan_inputs(const config::Config& config,
   return inputs;
 }
 
+/// The method, with the cuts of the network and the graph that follow from it.
+void take_method(samplers::MethodOptions method, JobRequest& request) {
+  if (request.is_joined) {
+    return;
+  }
+  if (method.kind->graph != nullptr) {
+    method.graph = method.kind->graph(method);
+  }
+  request.job.cuts = balanced_cuts(request.source.info(DType::f32), method);
+  request.job.method = std::move(method);
+}
+
 void make_plan(const config::Config& config, JobRequest& request) {
   const config::PlanInputs inputs = plan_inputs(config, request, {});
-  request.plan = config::make_plan(config, inputs);
+  config::Plan plan = config::make_plan(config, inputs);
   request.method_with_more_workers =
       config::method_with_more_workers(config, inputs);
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
-    request.devices[d].workers = request.plan.device_workers[d];
+    request.devices[d].workers = plan.device_workers[d];
   }
-  const int segments = samplers::num_segments(request.plan.method);
-  if (!config.listen.empty() && (segments > 1 || request.only_directs)) {
-    request.cuts =
-        balanced_cuts(request.source.info(DType::f32), request.plan.method);
-  }
+  request.num_threads = plan.num_threads;
+  take_method(std::move(plan.method), request);
+  const bool is_cut = samplers::num_segments(request.job.method) > 1;
+  request.reads_in_parts =
+      request.is_joined
+          ? is_cut
+          : !config.listen.empty() && (is_cut || request.only_directs);
 }
 
 /// Rows that a worker can be handed at all, and that pay.
@@ -133,13 +146,13 @@ int wanted_rows(const JobRequest& request, int gpu_workers, DType compute) {
   if (request.max_rows > 0) {
     return request.max_rows;
   }
-  if (const auto most_rows = request.plan.method.kind->most_rows) {
-    return most_rows(request.plan.method);
+  if (const auto most_rows = request.job.method.kind->most_rows) {
+    return most_rows(request.job.method);
   }
   const double flops = request.source.info(compute).flops() *
-                       (request.guidance_scale > 1 ? 2 : 1);
+                       (request.job.guidance_scale > 1 ? 2 : 1);
   const auto workers = static_cast<std::uint64_t>(std::max(gpu_workers, 1));
-  const std::uint64_t share = (request.samples.size() + workers - 1) / workers;
+  const std::uint64_t share = (request.num_samples() + workers - 1) / workers;
   const double enough = std::ceil(kEnoughFlops / std::max(flops, 1.0));
   return static_cast<int>(std::clamp<double>(
       std::min(enough, static_cast<double>(share)), 1, kMostRows));
@@ -299,14 +312,14 @@ void choose_encoder(const config::Config& config, const Gpus& gpus,
 }  // namespace
 
 void note_gain(const config::WorkerCount& others, JobRequest& request) {
-  const samplers::MethodOptions& method = request.plan.method;
+  const samplers::MethodOptions& method = request.job.method;
   const bool on_gpu =
       others.gpu > 0 ||
       std::ranges::any_of(request.devices, [](const JobDevice& device) {
         return device.is_gpu() && device.workers > 0;
       });
   const int num_workers =
-      (request.only_directs ? 0 : request.plan.num_workers) + others.cpu;
+      (request.only_directs ? 0 : request.num_workers()) + others.cpu;
   if (method.kind->least_work == nullptr || request.is_emulated || on_gpu ||
       num_workers == 0) {
     return;
@@ -314,7 +327,7 @@ void note_gain(const config::WorkerCount& others, JobRequest& request) {
   const DType compute = request.devices.front().compute;
   const double work = method.kind->least_work(
       method, request.schedule.num_model_calls(), compute);
-  const auto samples = static_cast<double>(request.samples.size());
+  const auto samples = static_cast<double>(request.num_samples());
   if (samples * work / num_workers < std::ceil(samples / num_workers)) {
     return;
   }
@@ -323,7 +336,7 @@ void note_gain(const config::WorkerCount& others, JobRequest& request) {
       fmt::format("{} cannot gain with {} on {}: in {} it makes {:g} "
                   "times the network calls of the sequential run, or "
                   "more; --method auto takes no longer",
-                  method.kind->name, counted(request.samples.size(), "sample"),
+                  method.kind->name, counted(request.num_samples(), "sample"),
                   counted(static_cast<std::uint64_t>(num_workers), "worker"),
                   to_string(compute), work));
 }
@@ -343,8 +356,9 @@ void settle_method(const config::Config& config,
   };
   const std::uint64_t on_cpu = sample_bytes(DeviceKind::cpu);
   const std::uint64_t on_gpu = sample_bytes(DeviceKind::cuda);
-  request.plan.method =
-      config::make_plan(config, plan_inputs(config, request, others)).method;
+  take_method(
+      config::make_plan(config, plan_inputs(config, request, others)).method,
+      request);
   request.method_with_more_workers.reset();
   request.value_budget += sample_bytes(DeviceKind::cpu) - on_cpu;
   for (JobDevice& device : request.devices) {
@@ -352,6 +366,17 @@ void settle_method(const config::Config& config,
       device.value_budget += sample_bytes(DeviceKind::cuda) - on_gpu;
     }
   }
+}
+
+JobRequest baseline_of(const JobRequest& request, int threads) {
+  JobRequest baseline = request;
+  take_method({}, baseline);
+  baseline.num_threads = threads;
+  for (JobDevice& device : baseline.devices) {
+    device.workers = 0;
+  }
+  baseline.devices.front().workers = 1;
+  return baseline;
 }
 
 void lay_out(const config::Config& config, const Gpus& gpus,

@@ -23,6 +23,10 @@ void lay_out(const config::Config& config, const Gpus& gpus,
 void settle_method(const config::Config& config,
                    const config::WorkerCount& others, JobRequest& request);
 
+/// The same job by one worker on the request's first device, without a parallel
+/// method. `threads`: of a worker of the CPU.
+[[nodiscard]] JobRequest baseline_of(const JobRequest& request, int threads);
+
 /// Notes that the job's method ends no sooner than whole samples would, each on
 /// one worker, with this process's workers and `others`. On CPUs only: a row
 /// takes them the same time in any pass.

@@ -10,21 +10,18 @@
 
 namespace troupe::actors {
 
-/// The names of a request's execution classes under a plan, by number.
+/// The names of a request's execution classes, by number.
 [[nodiscard]] std::vector<std::string> execution_classes(
-    const JobRequest& request, const config::Plan& plan,
-    std::uint64_t weights_hash);
+    const JobRequest& request, std::uint64_t weights_hash);
 
 /// The same classes as records, with their devices.
 [[nodiscard]] std::vector<ClassRecord> class_records(
     const JobRequest& request, const std::vector<std::string>& names);
 
-/// The record of a request that is laid out by `plan` (the request's, or one of
-/// bench's baselines). The plan's cuts and graph are drawn here, once.
-/// `classes`: those of execution_classes.
+/// The draft of a request with all hashes. `classes`: those of
+/// execution_classes.
 [[nodiscard]] JobRecord record_of(const JobRequest& request,
                                   const JobConditions& conditions,
-                                  const config::Plan& plan,
                                   std::uint64_t weights_hash,
                                   const std::vector<std::string>& classes);
 /// The values that the record names by hash.

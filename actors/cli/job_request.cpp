@@ -158,7 +158,7 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
 }
 
 void note_method(const config::Config& config, JobRequest& request) {
-  const samplers::MethodOptions& method = request.plan.method;
+  const samplers::MethodOptions& method = request.job.method;
   const int calls = request.schedule.num_model_calls();
   if (method.kind->note != nullptr) {
     add_note(request.notes,
@@ -191,13 +191,18 @@ void take_init_latents(const config::Config& config, JobRequest& request) {
   request.init_latents =
       read_latents(config.init_latents, request.source.latent_shape());
   const std::int64_t rows = request.init_latents.dim(0);
-  if (rows != 1 && static_cast<std::uint64_t>(rows) < request.samples.end) {
+  if (rows != 1 && static_cast<std::uint64_t>(rows) < request.job.end) {
     throw Error(
         Errc::invalid_argument, "--init-latents",
         fmt::format("fewer latents than samples: got {}, expected at least {}",
-                    rows, request.samples.end),
+                    rows, request.job.end),
         "row i of the file belongs to sample i");
   }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    request.job.init_latents.push_back(
+        xxh3_64(request.init_latents.item(row).bytes()));
+  }
+  request.job.draws_latents = false;
 }
 
 /// An older recipe of given latents keeps its order of torch's draws.
@@ -208,7 +213,7 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
       !request.draws_after_given_latents()) {
     return;
   }
-  request.torch_latents = samplers::InitialLatents::drawn;
+  request.job.draws_latents = true;
   request.notes.emplace_back(
       "this recipe was made by an older Troupe, which skipped one torch draw "
       "that diffusers makes; the run repeats the old order, so that the image "
@@ -231,6 +236,40 @@ config::SampleRange samples_of(const config::Config& config,
   return config.share.of(samples);
 }
 
+/// What the options decide of the record.
+JobRecord draft_of(const config::Config& config, const ModelSource& source,
+                   const samplers::Schedule& schedule,
+                   const JobPrompts& prompts, double guidance) {
+  JobRecord job;
+  job.model = source.record(0);
+  job.schedule = schedule.table();
+  job.guidance_scale = guidance;
+  job.guidance_rescale = guidance > 1 ? config.guidance_rescale : 0.0;
+  const auto extents = source.latent_shape().extents();
+  job.latent_shape.assign(extents.begin(), extents.end());
+  job.picture_size = source.picture_size();
+  job.vae_tile = source.vae_tile();
+  const config::SampleRange samples = samples_of(config, prompts);
+  job.begin = samples.begin;
+  job.end = samples.end;
+  job.noise = config.noise;
+  job.seed = config.seed;
+  job.dtype = asked_dtype(config);
+  return job;
+}
+
+/// As many conditions as the record will have. Their hashes follow.
+void count_conditions(JobRequest& request) {
+  const JobPrompts& prompts = request.prompts;
+  request.job.conditions.resize(
+      std::max(request.classes.size(), prompts.size()));
+  request.job.unconditional.resize(
+      request.job.guidance_scale > 1
+          ? std::max({prompts.negatives.size(), prompts.given_negative.size(),
+                      std::size_t{1}})
+          : 0);
+}
+
 /// Each emulated device is one worker with one thread, of the CPU.
 config::Config with_emulated_workers(config::Config config) {
   if (config.emulation.devices) {
@@ -249,6 +288,14 @@ const JobDevice& JobRequest::device_of(int execution_class) const {
   require(found != devices.end(), Errc::internal, "devices",
           "a class of execution without a device");
   return *found;
+}
+
+int JobRequest::num_workers() const {
+  int workers = 0;
+  for (const JobDevice& device : devices) {
+    workers += device.workers;
+  }
+  return workers;
 }
 
 std::string JobRequest::dtypes() const {
@@ -297,43 +344,41 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
     recipe.prompt_embeds_xxh3 =
         to_hex(prompts.given[index % prompts.given.size()].hash());
   }
-  recipe.seed = seed;
+  recipe.seed = job.seed;
   recipe.index = index;
-  recipe.noise = noise;
-  if (!init_latents.empty()) {
-    const auto row = static_cast<std::int64_t>(index);
-    const Tensor given = init_latents.item(init_latents.dim(0) == 1 ? 0 : row);
-    recipe.init_latents_xxh3 = to_hex(xxh3_64(given.bytes()));
+  recipe.noise = job.noise;
+  if (!job.init_latents.empty()) {
+    recipe.init_latents_xxh3 =
+        to_hex(job.init_latents[job.init_latents.size() == 1 ? 0 : index]);
   }
-  if (draws_after_given_latents() &&
-      torch_latents == samplers::InitialLatents::given) {
+  if (draws_after_given_latents() && !job.draws_latents) {
     recipe.init_latents_drawn = false;
   }
   const Shape picture = source.pixel_shape();
   recipe.width = picture[picture.rank() - 1];
   recipe.height = picture[picture.rank() - 2];
-  if (!source.picture_size().empty()) {
+  if (!job.picture_size.empty()) {
     recipe.resolution_bins = true;
   }
   recipe.original_size = source.told(false).original;
   recipe.crop = source.told(false).crop;
   recipe.target_size = source.told(false).target;
   recipe.aesthetic_score = source.told(false).aesthetic_score;
-  if (guidance_scale > 1 && source.told(true) != source.told(false)) {
+  if (job.guidance_scale > 1 && source.told(true) != source.told(false)) {
     recipe.negative_original_size = source.told(true).original;
     recipe.negative_crop = source.told(true).crop;
     recipe.negative_target_size = source.told(true).target;
     recipe.negative_aesthetic_score = source.told(true).aesthetic_score;
   }
-  if (source.vae_tile() > 0) {
-    recipe.vae_tile = source.vae_tile();
+  if (job.vae_tile > 0) {
+    recipe.vae_tile = job.vae_tile;
   }
-  recipe.guidance_scale = guidance_scale;
-  if (guidance_rescale > 0) {
-    recipe.guidance_rescale = guidance_rescale;
+  recipe.guidance_scale = job.guidance_scale;
+  if (job.guidance_rescale > 0) {
+    recipe.guidance_rescale = job.guidance_rescale;
   }
-  recipe.schedule = schedule.options();
-  recipe.method = plan.method;
+  recipe.schedule = job.schedule.options;
+  recipe.method = job.method;
   recipe.execution_class = by.name;
   recipe.dtype = to_string(by.dtype);
   recipe.isa = by.isa;
@@ -351,7 +396,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
 
 void leave_out_prompts(std::span<const std::uint64_t> skipped,
                        JobRequest& request) {
-  request.prompts.keep_wanted(request.samples, skipped);
+  request.prompts.keep_wanted(request.samples(), skipped);
   const std::uint64_t before =
       TensorStore::bytes_in_memory(request.prompt_bytes);
   request.prompt_bytes = request.prompts.num_bytes();
@@ -382,25 +427,21 @@ JobRequest make_request(const config::Config& said,
   check_lists(config.sampler, schedule);
   std::vector<JobDevice> devices =
       choose_devices(config, recipe, gpus.found, notes);
-  JobRequest request{
-      .source = std::move(source),
-      .schedule = std::move(schedule),
-      .devices = std::move(devices),
-      .max_rows = config.batch,
-      .dtype = asked_dtype(config),
-      .guidance_scale = guidance,
-      .guidance_rescale = guidance > 1 ? config.guidance_rescale : 0.0,
-      .prompts = std::move(prompts),
-      .seed = config.seed,
-      .noise = config.noise,
-      .is_emulated = config.emulation.devices.has_value(),
-      .notes = std::move(notes)};
-  request.samples = samples_of(config, request.prompts);
-  if (request.samples.size() == 0) {
+  JobRecord draft = draft_of(config, source, schedule, prompts, guidance);
+  JobRequest request{.source = std::move(source),
+                     .job = std::move(draft),
+                     .schedule = std::move(schedule),
+                     .devices = std::move(devices),
+                     .max_rows = config.batch,
+                     .prompts = std::move(prompts),
+                     .is_emulated = config.emulation.devices.has_value(),
+                     .notes = std::move(notes)};
+  if (request.num_samples() == 0) {
     return request;
   }
   leave_out_prompts({}, request);
   request.classes = classes_of(config, request.source, request.notes);
+  count_conditions(request);
   request.only_directs = only_directs(config);
   if (recipe != nullptr && recipe->encoder_class) {
     request.encoder_kind = recipe->encoder_device.value_or(DeviceKind::cpu);
@@ -411,11 +452,11 @@ JobRequest make_request(const config::Config& said,
       })) {
     note_level(config, request.notes);
   }
-  note_batch(config, request.samples.size(), request.notes);
+  note_batch(config, request.num_samples(), request.notes);
   if (recipe == nullptr) {
     note_heun(request.schedule, request.notes);
   }
-  check_method(config, request.plan.method, request.schedule);
+  check_method(config, request.job.method, request.schedule);
   take_init_latents(config, request);
   require(!request.schedule.options().denoising_start ||
               !request.init_latents.empty(),
@@ -442,7 +483,7 @@ JobRequest make_request(const config::Config& said,
 
 std::string describe_method(const JobRequest& request) {
   const auto& other = request.method_with_more_workers;
-  return std::string(request.plan.method.kind->name) +
+  return std::string(request.job.method.kind->name) +
          (other ? ", or " + std::string((*other)->name) +
                       " if enough workers are there when the job begins"
                 : "");
@@ -463,7 +504,7 @@ std::string describe_company(const JobRequest& request) {
           device.is_gpu()
               ? counted(device.workers, "worker") + " on " +
                     to_string(device.device)
-              : describe_cpu_company(device.workers, request.plan.num_threads));
+              : describe_cpu_company(device.workers, request.num_threads));
     }
   }
   return fmt::format("{}", fmt::join(parts, " and "));

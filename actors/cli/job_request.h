@@ -12,7 +12,7 @@
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_prompts.h"
 #include "actors/cli/model_source.h"
-#include "config/method_plan.h"
+#include "actors/job_record.h"
 #include "config/recipe.h"
 #include "samplers/noise_source.h"
 #include "samplers/schedule.h"
@@ -23,31 +23,26 @@ namespace troupe::actors {
 /// once from the options; whatever is wrong with them is found here.
 struct JobRequest {
   ModelSource source;
-  config::Plan plan;
-  bool has_method = false;  ///< `plan.method` is that of a job that is joined
-  samplers::Schedule schedule;
-  /// GPUs first; `plan.device_workers` says how many workers each has.
-  std::vector<JobDevice> devices;
-  int max_rows = 0;            ///< of --batch
-  std::optional<DType> dtype;  ///< of --dtype; unset: auto
-  double guidance_scale = 1.0;
-  double guidance_rescale = 0.0;      ///< 0 where nothing is guided
+  /// The job as a draft: what the options decide of it. Hashes of weights and
+  /// conditions, and the execution classes, are added by `record_of` once they
+  /// are known; until then a condition's hash is 0. Of a job that is joined:
+  /// its record as it came.
+  JobRecord job;
+  bool is_joined = false;             ///< then nothing of `job` is chosen here
+  samplers::Schedule schedule;        ///< that `job.schedule` is the table of
+  std::vector<JobDevice> devices;     ///< GPUs first
+  int num_threads = 1;                ///< of each worker of the CPU
+  int max_rows = 0;                   ///< of --batch
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   JobPrompts prompts;                 ///< the same, where the model takes them
-  config::SampleRange samples;
-  std::uint64_t seed = 0;
-  config::NoiseKind noise = config::NoiseKind::philox;
-  Tensor init_latents;  ///< [n, C, H, W] or empty; row i for sample i
-  /// `given`: torch's generator draws nothing for given latents. `drawn`, only
-  /// for recipes of an older Troupe: it makes that draw, which is thrown away.
-  samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
+  Tensor init_latents;        ///< [n, C, H, W] or empty; row i for sample i
   bool only_directs = false;  ///< other processes compute, and this one nothing
-  /// What "auto" takes in the place of `plan.method` if enough workers of other
+  /// What "auto" takes in the place of `job.method` if enough workers of other
   /// processes are there when the job begins; unset: the method is settled.
   std::optional<samplers::MethodKind> method_with_more_workers;
-  /// It reads blocks [cuts[i], cuts[i + 1]) of the network when it first uses
-  /// them. Empty: all at once, before the job.
-  std::vector<int> cuts;
+  /// Each part of the network is read when it is first used; else all at once,
+  /// before the job.
+  bool reads_in_parts = false;
   bool is_emulated = false;  ///< workers are modelled: one computes at a time
   std::uint64_t required_bytes = 0;  ///< of the host's memory
   /// Bytes of encoded prompts, wherever a TensorStore has them.
@@ -78,22 +73,18 @@ struct JobRequest {
   /// What a generator would be given to draw image `index` alone: seed + index
   /// under torch noise; under ours the seed, the index being told apart.
   [[nodiscard]] std::uint64_t seed_of(std::uint64_t index) const {
-    return noise == config::NoiseKind::torch ? seed + index : seed;
+    return job.noise == config::NoiseKind::torch ? job.seed + index : job.seed;
   }
-  [[nodiscard]] std::size_t num_conditions() const {
-    return static_cast<std::size_t>(std::min<std::uint64_t>(
-        std::max(classes.size(), prompts.size()), samples.size()));
+  [[nodiscard]] config::SampleRange samples() const {
+    return {job.begin, job.end};
   }
-  /// The same of guidance's other branch.
-  [[nodiscard]] std::size_t num_unconditional() const {
-    return static_cast<std::size_t>(std::min<std::uint64_t>(
-        std::max({prompts.negatives.size(), prompts.given_negative.size(),
-                  std::size_t{1}}),
-        samples.size()));
+  [[nodiscard]] std::uint64_t num_samples() const {
+    return job.end - job.begin;
   }
+  [[nodiscard]] int num_workers() const;  ///< of all its devices
   /// Whether the steps draw from a torch generator after given latents.
   [[nodiscard]] bool draws_after_given_latents() const {
-    return noise == config::NoiseKind::torch && !init_latents.empty() &&
+    return job.noise == config::NoiseKind::torch && !init_latents.empty() &&
            schedule.is_stochastic();
   }
   /// The device that stands for a class of execution.

@@ -62,8 +62,7 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop,
     }
   }
   load_seconds_ = seconds_since(start);
-  execution_classes_ =
-      actors::execution_classes(request, request.plan, weights_hash());
+  execution_classes_ = actors::execution_classes(request, weights_hash());
   classes_ =
       std::make_unique<JobClasses>(class_records(request, execution_classes_));
   log_message(LogLevel::info,
@@ -93,10 +92,10 @@ void JobRunner::load(const JobDevice& device, StopFlag& stop) {
   const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
   try {
     LoadedModel model =
-        request_.cuts.empty()
-            ? request_.source.load(ctx, device.compute, device.placement)
-            : request_.source.load_when_used(ctx, device.compute, request_.cuts,
-                                             device.placement);
+        request_.reads_in_parts
+            ? request_.source.load_when_used(
+                  ctx, device.compute, request_.job.cuts, device.placement)
+            : request_.source.load(ctx, device.compute, device.placement);
     ctx.synchronize();  // others read the weights in queues of their own
     models_.push_back({device.device, std::move(model)});
   } catch (const Error&) {
@@ -143,26 +142,25 @@ JobResult JobRunner::run(JobSpec spec) const {
 }
 
 JobSpec JobRunner::job_of(JobSpec spec) const {
-  return job_of(std::move(spec), request_, request_.plan);
+  return job_of(std::move(spec), request_);
 }
 
-JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request,
-                          const config::Plan& plan) const {
+JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request) const {
   const std::vector<std::string> classes =
-      actors::execution_classes(request, plan, weights_hash());
+      actors::execution_classes(request, weights_hash());
   spec.parts = make_parts(
-      record_of(request, conditions_, plan, weights_hash(), classes),
+      record_of(request, conditions_, weights_hash(), classes),
       values_of(request, conditions_), models_, request.source.table());
   spec.outcome_bytes = outcome_bytes(request.source, spec.decode);
   spec.value_sizes = value_sizes(request, spec.decode);
   spec.segments = segment_figures(request);
   spec.value_budget = request.value_budget;
-  spec.begin = request.samples.begin;
-  spec.end = request.samples.end;
+  spec.begin = request.job.begin;
+  spec.end = request.job.end;
   spec.num_classes = static_cast<int>(classes.size());
   spec.means = means_of(request.devices, memory_info());
   if (!spec.waits_for_processes) {
-    spec.workers = places(request, plan);
+    spec.workers = places(request);
   } else {
     spec.workers.clear();
     spec.means.devices.clear();
@@ -170,10 +168,9 @@ JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request,
   return spec;
 }
 
-std::vector<WorkerPlace> JobRunner::places(const JobRequest& request,
-                                           const config::Plan& plan) const {
+std::vector<WorkerPlace> JobRunner::places(const JobRequest& request) const {
   std::vector<WorkerPlace> places =
-      worker_places(request.devices, plan, request.max_rows);
+      worker_places(request.devices, request.num_threads, request.max_rows);
   std::erase_if(places, [this](const WorkerPlace& place) {
     return std::ranges::any_of(lost_, [&place](const LostDevice& one) {
       return one.process == kHomeProcess && one.device == place.device;
@@ -184,8 +181,8 @@ std::vector<WorkerPlace> JobRunner::places(const JobRequest& request,
 
 Offer JobRunner::offer() const {
   Offer offer;
-  offer.job = record_of(request_, conditions_, request_.plan, weights_hash(),
-                        execution_classes_);
+  offer.job =
+      record_of(request_, conditions_, weights_hash(), execution_classes_);
   offer.job.model.tensors_xxh3 = models_.front().model.tensor_hashes;
   return offer;
 }

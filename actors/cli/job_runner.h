@@ -71,7 +71,7 @@ class JobRunner {
   }
   /// Where the request's workers run, on devices that did not fail.
   [[nodiscard]] std::vector<WorkerPlace> places() const {
-    return places(request_, request_.plan);
+    return places(request_);
   }
   /// The job as it is offered to joining processes, and the values that its
   /// record names.
@@ -83,14 +83,13 @@ class JobRunner {
   [[nodiscard]] JobSpec job_of(JobSpec spec) const;
   /// The same with another layout (bench's rows): `request` is of the same job
   /// but for the method, and uses no device that the runner's request does not.
-  [[nodiscard]] JobSpec job_of(JobSpec spec, const JobRequest& request,
-                               const config::Plan& plan) const;
+  [[nodiscard]] JobSpec job_of(JobSpec spec, const JobRequest& request) const;
   /// Runs the job.
   [[nodiscard]] JobResult run(JobSpec spec) const;
 
  private:
-  [[nodiscard]] std::vector<WorkerPlace> places(const JobRequest& request,
-                                                const config::Plan& plan) const;
+  [[nodiscard]] std::vector<WorkerPlace> places(
+      const JobRequest& request) const;
   void encode_prompts(StopFlag& stop, const Elsewhere& elsewhere);
   void load(const JobDevice& device, StopFlag& stop);
 

@@ -114,7 +114,6 @@ config::WorkerCount workers_of_member(const config::Config& own) {
 
 JobRequest member_request(const config::Config& own, const JobRecord& job,
                           Reading reading) {
-  check(job);
   config::Config config = own;
   if (const ClassRecord* const on_cpu = class_on(job, DeviceKind::cpu)) {
     config.isa = on_cpu->isa;
@@ -137,22 +136,13 @@ JobRequest member_request(const config::Config& own, const JobRecord& job,
   const Gpus gpus;
   JobRequest request{
       .source = std::move(source),
+      .job = job,
+      .is_joined = true,
       .schedule = samplers::Schedule::from_table(job.schedule),
       .devices = choose_devices(config, nullptr, gpus.found, notes),
       .max_rows = config.batch,
-      .guidance_scale = job.guidance_scale,
-      .samples = {job.begin, job.end},
-      .seed = job.seed,
-      .noise = job.noise,
       .notes = std::move(notes)};
-  request.classes.resize(job.conditions.size());
-  request.prompts.given_negative.resize(job.unconditional.size());
   follow_classes(job, request.devices);
-  if (samplers::num_segments(job.method) > 1) {
-    request.cuts = job.cuts;
-  }
-  request.plan.method = job.method;
-  request.has_method = true;
   lay_out(config, gpus, request);
   check_memory(request);
   return request;

@@ -23,13 +23,12 @@ std::uint64_t f32_bytes(const Shape& shape) {
 /// What prepared conditions take: those for all timesteps, and prompts.
 std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
   const models::DenoiserInfo info = request.source.info(compute);
-  const bool is_guided = request.guidance_scale > 1;
-  const std::size_t others = is_guided ? request.num_unconditional() : 0;
-  const std::size_t conditions = request.num_conditions() + others;
-  return plan_preparation(info, request.schedule.timesteps().size(),
-                          request.num_conditions(), others)
+  const std::size_t conditions = request.job.num_used(request.job.conditions);
+  const std::size_t others = request.job.num_used(request.job.unconditional);
+  return plan_preparation(info, request.schedule.timesteps().size(), conditions,
+                          others)
              .bytes +
-         std::min(conditions * info.bytes_per_prompt,
+         std::min((conditions + others) * info.bytes_per_prompt,
                   most_prepared_bytes(info));
 }
 
@@ -53,16 +52,15 @@ std::uint64_t unread_bytes(const JobRequest& request, const JobDevice& device) {
     return weights_bytes(request, device, blocks);
   };
   const std::uint64_t whole = of({});
-  std::uint64_t held = request.cuts.empty() ? whole : 0;
+  if (!request.reads_in_parts) {
+    return 0;
+  }
+  std::uint64_t held = 0;
   if (!request.only_directs) {
     std::uint64_t largest = 0;
-    const std::vector<int>& cuts = request.cuts;
-    const std::size_t segments = cuts.empty() ? 0 : cuts.size() - 1;
-    // A process that joins has the cuts alone, and not the method.
-    const models::DenoiserInfo info = request.source.info(device.compute);
-    const bool is_onion = !info.skips.empty() && segments > 1 &&
-                          segments % 2 == 1 &&
-                          keep_skips_at_home(info.skips, cuts);
+    const std::vector<int>& cuts = request.job.cuts;
+    const std::size_t segments = cuts.size() - 1;
+    const bool is_onion = request.job.method.cut == samplers::CutShape::onion;
     for (std::size_t i = 0; i < segments; ++i) {
       std::uint64_t part = of({cuts[i], cuts[i + 1]});
       if (is_onion && i < segments / 2) {
@@ -127,10 +125,9 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
   const models::DenoiserInfo info =
       request.source.info(request.devices.back().compute);
   const Shape& latents = request.source.latent_shape();
-  const std::uint64_t branches = request.guidance_scale > 1 ? 2 : 1;
-  const samplers::MethodOptions& method = request.plan.method;
+  const std::uint64_t branches = request.job.guidance_scale > 1 ? 2 : 1;
   const CutBytes cut =
-      bytes_of_cuts(info, balanced_cuts(info, method), method.cut);
+      bytes_of_cuts(info, request.job.cuts, request.job.method.cut);
   return {.state = f32_bytes(latents) *
                    static_cast<std::uint64_t>(
                        samplers::most_state_tensors(request.schedule)),
@@ -143,19 +140,18 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
 std::vector<SegmentFigures> segment_figures(const JobRequest& request) {
   const JobDevice& device = request.devices.back();
   const models::DenoiserInfo info = request.source.info(device.compute);
-  const samplers::MethodOptions& method = request.plan.method;
-  const std::vector<int> cuts = balanced_cuts(info, method);
+  const std::vector<int>& cuts = request.job.cuts;
   if (cuts.size() <= 2) {
     return {};
   }
-  const std::uint64_t branches = request.guidance_scale > 1 ? 2 : 1;
+  const std::uint64_t branches = request.job.guidance_scale > 1 ? 2 : 1;
   std::vector<SegmentFigures> segments;
   for (const double share : segment_shares(info, cuts)) {
     const std::size_t s = segments.size();
     segments.push_back(
         {share, 0, weights_bytes(request, device, {cuts[s], cuts[s + 1]})});
   }
-  const CutBytes bytes = bytes_of_cuts(info, cuts, method.cut);
+  const CutBytes bytes = bytes_of_cuts(info, cuts, request.job.method.cut);
   for (std::size_t s = 0; s < bytes.sent.size(); ++s) {
     segments[s].sent_bytes = branches * bytes.sent[s];
   }
@@ -168,7 +164,7 @@ std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
 }
 
 std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {
-  const samplers::MethodOptions& method = request.plan.method;
+  const samplers::MethodOptions& method = request.job.method;
   const std::uint64_t bytes = bytes_of(
       method.kind->most_live(method, request.schedule.num_model_calls(),
                              least_ahead(method)),
@@ -193,12 +189,12 @@ std::uint64_t host_bytes(const JobRequest& request) {
   }
   if (!last.is_gpu() && last.workers > 0) {
     const int rows = rows_per_forward(
-        {.threads = request.plan.num_threads, .max_rows = request.max_rows},
-        request.plan.method);
-    const int branches = request.guidance_scale > 1 ? 2 : 1;
+        {.threads = request.num_threads, .max_rows = request.max_rows},
+        request.job.method);
+    const int branches = request.job.guidance_scale > 1 ? 2 : 1;
     const int contexts = request.is_emulated ? 1 : last.workers;
     bytes += required_bytes(request.source, last.compute, contexts,
-                            request.plan.num_threads, rows * branches) +
+                            request.num_threads, rows * branches) +
              prepared_bytes(request, last.compute) -
              unread_bytes(request, last);
   }
@@ -219,7 +215,7 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
   const MemoryNeeds needs = memory_needs(request.source, DeviceKind::cuda,
                                          gpu.compute, gpu.placement);
   // The network takes all rows at once.
-  const int branches = request.guidance_scale > 1 ? 2 : 1;
+  const int branches = request.job.guidance_scale > 1 ? 2 : 1;
   const std::uint64_t worker =
       needs.network.of_rows(1) *
           static_cast<std::uint64_t>(gpu.rows * branches) +
@@ -239,7 +235,7 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
     const Shape picture = request.source.pixel_shape();
     bytes += kSheetCopies * 3 * static_cast<double>(picture[1] * picture[2]);
   }
-  const auto num_samples = static_cast<double>(request.samples.size());
+  const auto num_samples = static_cast<double>(request.num_samples());
   bytes *= num_samples;
   // Earlier rows (--exists skip) are read as a file and as rows.
   for (const std::string* rows : {&outputs.latents, &outputs.trajectory}) {
@@ -256,7 +252,7 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
   }
   if (!outputs.trace.empty()) {
     constexpr double kDecode = 1;
-    const samplers::MethodOptions& method = request.plan.method;
+    const samplers::MethodOptions& method = request.job.method;
     bytes += TraceLog::most_bytes(
         (method.kind->most_tasks(method, num_calls) + kDecode) * num_samples);
   }

@@ -287,7 +287,7 @@ void ModelSource::open_checkpoint(const std::string& folder) {
   require(!folder.empty(), Errc::invalid_argument, "--model", "no model named",
           "give --model DIR, or --random-weights NAME to measure speed without "
           "a download");
-  checkpoint_ = open_folder(folder);
+  checkpoint_ = std::make_shared<const models::Checkpoint>(open_folder(folder));
   std::vector<std::string> notes;
   model_ = models::describe_model(*checkpoint_, notes, table_);
   record_.denoiser_config = checkpoint_->denoiser.config.canonical();

@@ -128,7 +128,8 @@ class ModelSource {
   [[nodiscard]] bool takes_prompts() const {
     return denoiser().prompt_width() > 0;
   }
-  [[nodiscard]] const std::optional<models::Checkpoint>& checkpoint()
+  /// Null: a bundled shape.
+  [[nodiscard]] const std::shared_ptr<const models::Checkpoint>& checkpoint()
       const noexcept {
     return checkpoint_;
   }
@@ -218,7 +219,7 @@ class ModelSource {
   std::int64_t vae_tile_ = 0;
   std::string scheduler_config_;
   const models::PromptPipeline* pipeline_ = nullptr;
-  std::optional<models::Checkpoint> checkpoint_;
+  std::shared_ptr<const models::Checkpoint> checkpoint_;
 };
 
 }  // namespace troupe::actors

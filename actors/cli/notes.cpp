@@ -71,7 +71,7 @@ std::string method_reason(const config::Config& config,
   if (config.method.kind || !config.method.preset.empty()) {
     return "asked for";
   }
-  return std::string(request.plan.method.kind->chosen_because);
+  return std::string(request.job.method.kind->chosen_because);
 }
 
 }  // namespace
@@ -328,8 +328,7 @@ void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
                             "come back",
                             recipe.execution_class, fmt::join(classes, ", ")));
   }
-  if (recipe.index < request.samples.begin ||
-      recipe.index >= request.samples.end) {
+  if (recipe.index < request.job.begin || recipe.index >= request.job.end) {
     return;
   }
   const config::Recipe here = request.recipe_of(recipe.index);
@@ -375,12 +374,12 @@ void explain(const config::Config& config, const JobRequest& request,
                   request.schedule.num_model_calls(),
                   schedule_source(config, request, from_image)));
   say(fmt::format(
-      "guidance: {}, from {}", request.guidance_scale,
+      "guidance: {}, from {}", request.job.guidance_scale,
       config.guidance_scale ? config.place_of("guidance") : "the default"));
-  const samplers::MethodOptions& method = request.plan.method;
+  const samplers::MethodOptions& method = request.job.method;
   const bool is_for_one =
-      request.plan.num_workers > 1 &&
-      method.kind->useful_workers(method, request.samples.size()) == 1;
+      request.num_workers() > 1 &&
+      method.kind->useful_workers(method, request.num_samples()) == 1;
   say(fmt::format(
       "method: {}{} {} ({} cores usable): {}", describe_method(request),
       is_for_one ? ", each image on one of" : " on", describe_company(request),

@@ -78,7 +78,7 @@ void RequiredClass::check(const JobRequest& request,
       continue;
     }
     const std::string here = execution_class(
-        execution_conditions(weights_hash, device, request.plan.method));
+        execution_conditions(weights_hash, device, request.job.method));
     if (here != name) {
       throw Error(
           Errc::another_class, "--require-class",

@@ -38,22 +38,22 @@ namespace troupe::actors {
 namespace {
 
 void fill_method(const JobRequest& request, RunSummary& summary) {
-  const samplers::MethodOptions& method = request.plan.method;
+  const samplers::MethodOptions& method = request.job.method;
   summary.method = method.kind->name;
   summary.workers_per_image =
       method.kind->spreads ? 0 : samplers::num_parts(method);
   summary.useful_workers =
-      method.kind->useful_workers(method, request.samples.size());
+      method.kind->useful_workers(method, request.num_samples());
 }
 
 void describe(const JobRequest& request, RunSummary& summary) {
   fill_method(request, summary);
-  summary.cut = config::cut_name(request.plan.method);
+  summary.cut = config::cut_name(request.job.method);
   summary.sampler = config::solver_label(request.schedule.options());
   summary.steps = request.schedule.num_steps();
-  summary.guidance = request.guidance_scale;
-  summary.workers = request.plan.num_workers;
-  summary.threads = request.plan.num_threads;
+  summary.guidance = request.job.guidance_scale;
+  summary.workers = request.num_workers();
+  summary.threads = request.num_threads;
   summary.dtype = request.dtypes();
   summary.notes = request.notes;
   for (const JobDevice& device : request.devices) {
@@ -157,7 +157,7 @@ void judge(const Invocation& invocation, const JobRequest& request,
            const RunOutputs& outputs, const JobResult& result,
            const std::vector<std::string>& left_out) {
   const std::uint64_t done = result.count(SampleStatus::done);
-  const std::uint64_t wanted = request.samples.size() - outputs.skipped.size() -
+  const std::uint64_t wanted = request.num_samples() - outputs.skipped.size() -
                                result.count(SampleStatus::cancelled);
   const std::optional<Errc> signal = invocation.signals->received();
   if (signal && done < wanted) {
@@ -335,8 +335,7 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
   check_weights(outputs, to_hex(weights));
-  say_other_classes(outputs.skipped,
-                    execution_classes(request, request.plan, weights),
+  say_other_classes(outputs.skipped, execution_classes(request, weights),
                     summary.notes);
   write_sheet(outputs, {});
   summary.notes.emplace_back(kSays);
@@ -390,11 +389,11 @@ int run_sample(Invocation& invocation) {
   const RequiredClass required = RequiredClass::of(config);
   read_prompt_files(invocation.config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
-  if (request.samples.size() == 0) {
+  if (request.num_samples() == 0) {
     return nothing_to_share(invocation);
   }
   // How many prompts a count stands for is known now.
-  invocation.config.samples = request.samples;
+  invocation.config.samples = request.samples();
   invocation.config.samples_per_prompt = false;
   RunSummary& summary = invocation.summary;
   describe(request, summary);
@@ -417,7 +416,7 @@ int run_sample(Invocation& invocation) {
   if (!config.print_job) {
     leave_out_prompts(indices_of(outputs.skipped), request);
   }
-  if (!config.print_job && outputs.skipped.size() < request.samples.size()) {
+  if (!config.print_job && outputs.skipped.size() < request.num_samples()) {
     check_room(request, outputs);
   }
   if (config.dry_run && request.method_with_more_workers) {
@@ -435,7 +434,7 @@ int run_sample(Invocation& invocation) {
     }
     return run_dry(invocation, request, outputs);
   }
-  if (outputs.skipped.size() == request.samples.size()) {
+  if (outputs.skipped.size() == request.num_samples()) {
     return nothing_to_do(invocation, request, outputs);
   }
   const auto cancel = [&invocation](const std::string& by) {

@@ -176,11 +176,10 @@ void remark(const Config& config, const JobRequest& request,
   here("size", !config.size,
        config::to_string(config::PictureSize{picture[picture.rank() - 1],
                                              picture[picture.rank() - 2]}));
-  const std::string workers = std::to_string(request.plan.num_workers);
+  const std::string workers = std::to_string(request.num_workers());
   here("workers", config.num_workers.value_or(0) == 0 && !only_directs(config),
        workers);
-  here("threads", config.num_threads == 0,
-       std::to_string(request.plan.num_threads));
+  here("threads", config.num_threads == 0, std::to_string(request.num_threads));
   here("dtype", config.compute == config::ComputeType::automatic,
        request.dtypes());
   std::vector<std::string> devices;
@@ -217,11 +216,11 @@ Decisions decide_job(const Config& config, const config::Recipe* recipe) {
   Decisions decisions;
   decide_sampler(config, request.schedule, origin, decisions);
   if (!config.guidance_scale) {
-    decisions["guidance"] = {config::to_text(request.guidance_scale),
+    decisions["guidance"] = {config::to_text(request.job.guidance_scale),
                              "default"};
   }
   for (const JobRequest& one : requests) {
-    decide_method(config, one.plan.method, decisions);
+    decide_method(config, one.job.method, decisions);
   }
   remark(config, request, decisions);
   return decisions;

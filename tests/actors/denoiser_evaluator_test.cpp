@@ -124,8 +124,8 @@ std::map<std::int64_t, std::size_t> announced_with(
   ExecContext ctx;
   const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
   EvaluatorOptions with = options(denoiser, 4.0);
-  with.num_conditions = num_conditions;
-  with.timesteps = std::move(timesteps);
+  with.job.conditions.resize(num_conditions);
+  with.job.schedule.timesteps = std::move(timesteps);
   DenoiserEvaluator evaluator(loaded(denoiser), with);
   std::vector<EvaluateRow> rows{row(3)};
   evaluator.evaluate(ctx, rows);

@@ -34,18 +34,21 @@ inline std::vector<DeviceModel> loaded(const models::Denoiser& denoiser,
 inline EvaluatorOptions class_options(const models::DenoiserInfo& info,
                                       double guidance_scale,
                                       std::int64_t classes, int segments = 1) {
-  EvaluatorOptions options{
-      .guidance_scale = guidance_scale,
-      .latent_shape = info.latent_shape,
-      .cuts = balanced_cuts(info, {.kind = samplers::MethodKind::pipeline,
-                                   .num_segments = segments})};
+  EvaluatorOptions options;
+  options.job.guidance_scale = guidance_scale;
+  const auto extents = info.latent_shape.extents();
+  options.job.latent_shape.assign(extents.begin(), extents.end());
+  options.job.cuts = balanced_cuts(
+      info, {.kind = samplers::MethodKind::pipeline, .num_segments = segments});
   for (std::int64_t label = 0; label < classes; ++label) {
     options.conditions.emplace_back(label);
   }
   if (info.num_classes > 0) {
     options.unconditional.emplace_back(info.num_classes);
   }
-  options.num_conditions = options.conditions.size();
+  options.job.conditions.resize(options.conditions.size());
+  options.job.unconditional.resize(options.unconditional.size());
+  options.job.end = options.conditions.size();
   return options;
 }
 

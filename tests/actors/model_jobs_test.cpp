@@ -73,7 +73,7 @@ DenoiserEvaluator evaluator_of(const models::Denoiser& denoiser,
   const models::DenoiserInfo& info = denoiser.info();
   EvaluatorOptions options =
       class_options(info, 2.5, info.num_classes, num_segments);
-  options.timesteps = std::move(timesteps);
+  options.job.schedule.timesteps = std::move(timesteps);
   return {loaded(denoiser), std::move(options)};
 }
 

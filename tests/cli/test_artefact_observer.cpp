@@ -134,7 +134,7 @@ TEST(HeldBytes, CountTheSpansOfATraceForEveryMethod) {
     SpanCounter counter;
     ASSERT_FALSE(
         job.runner.run({.observers = {&counter}, .trace = true}).failure);
-    const samplers::MethodOptions& options = job.request.plan.method;
+    const samplers::MethodOptions& options = job.request.job.method;
     const int calls = job.request.schedule.num_model_calls();
     EXPECT_GT(counter.spans, calls);
     EXPECT_LE(counter.spans, options.kind->most_tasks(options, calls) + 1);

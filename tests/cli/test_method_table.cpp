@@ -166,9 +166,9 @@ TEST(MethodTable, RunsOneMoreMethod) {
 
 TEST(MethodTable, PlansAndDescribesOneMoreMethod) {
   const JobRequest request = make_request(apart_job());
-  const MethodOptions& method = request.plan.method;
+  const MethodOptions& method = request.job.method;
   EXPECT_EQ(method.kind, MethodKind(kApart));
-  EXPECT_EQ(request.plan.num_workers, 2);
+  EXPECT_EQ(request.num_workers(), 2);
   EXPECT_EQ(samplers::num_parts(method), 2);
   EXPECT_EQ(samplers::num_segments(method), 1);
   EXPECT_EQ(logical_plan(method), "method=apart stride=2");

@@ -58,7 +58,7 @@ std::map<std::uint64_t, std::vector<std::byte>> draw(
   const samplers::Schedule schedule(options);
   EvaluatorOptions with =
       class_options(mixture.info(), 1.0, 2, method.num_segments);
-  with.timesteps = {schedule.timesteps().begin(), schedule.timesteps().end()};
+  with.job.schedule = schedule.table();
   DenoiserEvaluator evaluator(loaded(mixture), std::move(with));
   samplers::PhiloxNoise noise(11);
   PngFiles seen;

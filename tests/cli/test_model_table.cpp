@@ -211,7 +211,7 @@ TEST(ModelTable, RunsOneMoreModelByItsRowAlone) {
   const JobRequest request = make_request(config, nullptr, {}, table);
   EXPECT_EQ(request.source.latent_shape(), (Shape{3, 4, 6}));
   EXPECT_EQ(request.source.pixel_shape(), (Shape{3, 4, 6}));
-  EXPECT_EQ(request.guidance_scale, 1.0);
+  EXPECT_EQ(request.job.guidance_scale, 1.0);
   EXPECT_GE(request.required_bytes, 4U + 2 * 8 * 72);
   const auto ignored =
       std::ranges::find_if(request.notes, [](const std::string& note) {
@@ -230,7 +230,7 @@ TEST(ModelTable, RunsOneMoreModelByItsRowAlone) {
   // The result is one number times the noise: DDIM's, which takes a step from
   // (a, s) to (a', s') as x' = (a'/a) x + (s' - a' s / a) gain x.
   Tensor noise(request.source.latent_shape(), DType::f32);
-  samplers::PhiloxNoise(request.seed).initial(1, noise);
+  samplers::PhiloxNoise(request.job.seed).initial(1, noise);
   const double ratio = ddim_ratio(request.schedule, 0.5);
   for (std::int64_t i = 0; i < noise.num_elements(); ++i) {
     EXPECT_NEAR(seen.rows.at(1).data<float>()[i],
@@ -298,7 +298,7 @@ TEST(ModelTable, RefusesAClassAndIgnoresGuidanceWhereThereAreNone) {
   const auto table = longer_table();
   config.guidance_scale = 3;
   const JobRequest request = make_request(config, nullptr, {}, table);
-  EXPECT_EQ(request.guidance_scale, 1.0);
+  EXPECT_EQ(request.job.guidance_scale, 1.0);
   EXPECT_NE(
       std::ranges::find(request.notes,
                         "the model has no classes: --guidance does nothing"),

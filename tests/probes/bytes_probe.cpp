@@ -81,8 +81,7 @@ void run_mixture(const models::Denoiser& denoiser, const std::string& name,
   actors::EvaluatorOptions evaluator_options =
       actors::class_options(denoiser.info(), 2.5, denoiser.info().num_classes,
                             has_segments ? kSegments : 1);
-  evaluator_options.timesteps = {schedule.timesteps().begin(),
-                                 schedule.timesteps().end()};
+  evaluator_options.job.schedule = schedule.table();
   actors::DenoiserEvaluator evaluator(actors::loaded(denoiser),
                                       std::move(evaluator_options));
   samplers::PhiloxNoise noise(11);
