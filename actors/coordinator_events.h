@@ -11,8 +11,9 @@
 
 #include "actors/grant.h"
 #include "actors/observer.h"
-#include "actors/process_means.h"
+#include "actors/process.h"
 #include "actors/value_room.h"
+#include "actors/worker_traits.h"
 #include "config/config.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
@@ -22,27 +23,6 @@
 // What goes into a CoordinatorPolicy, and what comes out of it.
 
 namespace troupe::actors {
-
-/// What is known of a worker before it comes up.
-struct WorkerTraits {
-  /// Workers of one class, numbered from 0 on, compute the same bytes: a sample
-  /// stays within one.
-  int execution_class = 0;
-  /// A GPU that fails takes all its workers along, and all values in its
-  /// memory.
-  Device device;
-  /// Most rows of one forward pass.
-  int max_rows = 1;
-  /// The process whose values it reads and writes; see kHomeProcess.
-  int process = 0;
-  /// Of a GPU: bytes of the device's memory that are kept for values, for all
-  /// its workers together. See CoordinatorOptions::value_budgets.
-  std::uint64_t value_budget = 0;
-  int threads = 0;  ///< of the host, that it computes on; 0: not said
-  /// Seconds that a row took on such a worker in earlier jobs; 0: not known.
-  /// Rows are placed by it until results of this job outweigh it.
-  double row_seconds = 0;
-};
 
 /// Of a worker: where its values lie.
 [[nodiscard]] inline ValueMemory memory_of(const WorkerTraits& traits) {

@@ -31,6 +31,7 @@ using samplers::Slot;
 void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   Worker& worker = workers_.emplace_back();
   worker.traits = traits;
+  worker.traits.max_rows = rows_per_forward(traits, options_.method);
   if (traits.row_seconds > 0) {
     worker.num_rows = kEarlierRows;
     worker.row_seconds = kEarlierRows * traits.row_seconds;
@@ -77,7 +78,7 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
     traits.process = event.process;
     add_worker(traits);
     groups_.add_worker(num_workers() - 1, traits.execution_class,
-                       capacity_of(traits));
+                       capacity_of(at(num_workers() - 1).traits));
     if (const auto group = groups_.group_of(num_workers() - 1)) {
       groups_.set_row_seconds(*group, row_time(*group));
     }
@@ -106,7 +107,7 @@ std::optional<Failure> CoordinatorPolicy::flaw_of(
   auto num_classes = static_cast<int>(times_.size());
   for (const WorkerTraits& traits : event.workers) {
     if (traits.execution_class < 0 || traits.execution_class > num_classes ||
-        traits.max_rows < 1) {
+        traits.max_rows < 0) {
       return unfit("what it says of its workers does not fit together",
                    "use the same build of Troupe for all processes of a job");
     }

@@ -40,7 +40,7 @@ JobProgress CoordinatorPolicy::progress() const {
   JobProgress sum = ended_totals_;
   sum.recoveries = recoveries_;
   sum.waits_for_workers = waits_ && !ended_;
-  sum.processes = tally_.figures(now_);
+  sum.processes = tally_.processes(now_);
   sum.samples_total = options_.samples.size();
   sum.calls_total +=
       static_cast<std::int64_t>(options_.samples.size()) * calls_per_sample_;

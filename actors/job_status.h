@@ -1,34 +1,58 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "actors/coordinator_events.h"
-#include "actors/node_status.h"
+#include "actors/observer.h"
 
 // The status of a running job, and the questions of its clients.
 
 namespace troupe::actors {
 
-/// How a job stands.
+/// How far a job is, for people.
+struct ProgressView {
+  std::uint64_t images_done = 0;
+  std::uint64_t images_total = 0;
+  double fraction = 0;          ///< of all network calls, blocks included
+  double calls_per_second = 0;  ///< 0: not known
+  double seconds_left = -1;     ///< < 0: not known
+  /// No worker is there: neither a speed nor a time is known.
+  bool waits_for_workers = false;
+};
+
+/// At the mean speed since the job began.
+[[nodiscard]] inline ProgressView view_of(const JobProgress& progress,
+                                          double elapsed_seconds) {
+  ProgressView view{.images_done = progress.samples_done,
+                    .images_total = progress.samples_total,
+                    .waits_for_workers = progress.waits_for_workers};
+  const double done =
+      static_cast<double>(progress.calls_done) + progress.calls_under_way;
+  if (progress.calls_total > 0) {
+    view.fraction =
+        std::clamp(done / static_cast<double>(progress.calls_total), 0.0, 1.0);
+  }
+  if (elapsed_seconds > 0 && view.fraction > 0 && !view.waits_for_workers) {
+    view.calls_per_second = done / elapsed_seconds;
+    view.seconds_left = elapsed_seconds * (1 - view.fraction) / view.fraction;
+  }
+  return view;
+}
+
+/// How a job stands, for those who ask.
 struct JobStatus {
   std::string model;
   std::string method;
-  std::uint64_t images_total = 0;  ///< without cancelled ones
-  std::uint64_t images_done = 0;
-  std::uint64_t images_failed = 0;
-  std::uint64_t images_cancelled = 0;
-  std::int64_t calls_done = 0;  ///< of the network, of calls_total
-  std::int64_t calls_total = 0;
-  double fraction = 0;          ///< of all calls, those under way included
-  double calls_per_second = 0;  ///< 0: not known
+  JobProgress progress = {};
   double elapsed_seconds = 0;
-  double seconds_left = -1;        ///< < 0: not known
-  bool waits_for_workers = false;  ///< see JobProgress
-  std::int64_t recoveries = 0;
-  std::vector<NodeStatus> nodes;
+
+  [[nodiscard]] ProgressView view() const {
+    return view_of(progress, elapsed_seconds);
+  }
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
 };

@@ -109,11 +109,10 @@ class NodeShell final : public NodeActor::base {
   }
 
   void ask_to_join() {
-    ProcessJoined asks{spec_.process, {}, spec_.value_budget, spec_.means};
-    for (const WorkerPlace& place : spec_.workers) {
-      asks.workers.push_back(traits_of(place, spec_.job->parts.method));
-    }
-    send(spec_.coordinator, std::move(asks), ProcessActor(this));
+    send(spec_.coordinator,
+         ProcessJoined{spec_.process, spec_.workers, spec_.value_budget,
+                       spec_.means},
+         ProcessActor(this));
   }
 
   void start_supervisor() {

@@ -51,7 +51,9 @@ struct JobProgress {
   std::int64_t recoveries = 0;  ///< see JobResult
   /// No worker is there: none has come yet, or all have gone.
   bool waits_for_workers = false;
-  std::vector<ProcessFigures> processes;  ///< that ever worked, by number
+  std::vector<Process> processes;  ///< that ever worked, by number
+
+  friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
 /// A sample that has ended.

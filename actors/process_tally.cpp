@@ -2,25 +2,28 @@
 
 namespace troupe::actors {
 
-double ProcessFigures::busy_share() const {
-  const double whole = std::chrono::duration<double>(present).count() * workers;
-  return whole > 0 ? std::chrono::duration<double>(busy).count() / whole : 0;
+namespace {
+
+double seconds(Duration time) {
+  return std::chrono::duration<double>(time).count();
 }
+
+}  // namespace
 
 ProcessTally::Entry& ProcessTally::at(int process) {
   Entry& entry = entries_[process];
-  entry.figures.process = process;
+  entry.process.process = process;
   return entry;
 }
 
 void ProcessTally::set_means(int process, const ProcessMeans& means) {
-  at(process).figures.means = means;
+  at(process).process.means = means;
 }
 
 void ProcessTally::add_worker(int process, int threads) {
-  ProcessFigures& figures = at(process).figures;
-  ++figures.workers;
-  figures.threads += threads;
+  ProcessWork& work = at(process).process.work;
+  ++work.workers;
+  work.threads += threads;
 }
 
 void ProcessTally::came_up(int process, TimePoint now) {
@@ -31,16 +34,18 @@ void ProcessTally::came_up(int process, TimePoint now) {
 }
 
 void ProcessTally::worked(int process, Duration busy) {
-  at(process).figures.busy += busy;
+  at(process).process.work.busy_seconds += seconds(busy);
 }
 
 void ProcessTally::finished_task(int process, bool is_row) {
-  ProcessFigures& figures = at(process).figures;
-  ++figures.tasks;
-  figures.rows += is_row ? 1 : 0;
+  ProcessWork& work = at(process).process.work;
+  ++work.tasks;
+  work.rows += is_row ? 1 : 0;
 }
 
-void ProcessTally::lost_worker(int process) { ++at(process).figures.losses; }
+void ProcessTally::lost_worker(int process) {
+  ++at(process).process.work.losses;
+}
 
 void ProcessTally::left(int process, TimePoint now) {
   Entry& entry = at(process);
@@ -51,21 +56,22 @@ void ProcessTally::left(int process, TimePoint now) {
 
 std::uint64_t ProcessTally::machine_of(int process) const {
   const auto found = entries_.find(process);
-  return found == entries_.end() ? 0 : found->second.figures.means.machine;
+  return found == entries_.end() ? 0 : found->second.process.means.machine;
 }
 
 const ProcessMeans* ProcessTally::means_of(int process) const {
   const auto found = entries_.find(process);
-  return found == entries_.end() ? nullptr : &found->second.figures.means;
+  return found == entries_.end() ? nullptr : &found->second.process.means;
 }
 
-std::vector<ProcessFigures> ProcessTally::figures(TimePoint now) const {
-  std::vector<ProcessFigures> all;
+std::vector<Process> ProcessTally::processes(TimePoint now) const {
+  std::vector<Process> all;
   all.reserve(entries_.size());
   for (const auto& [process, entry] : entries_) {
-    ProcessFigures& figures = all.emplace_back(entry.figures);
+    Process& one = all.emplace_back(entry.process);
     if (entry.since) {
-      figures.present = entry.until.value_or(now) - *entry.since;
+      one.work.present_seconds =
+          seconds(entry.until.value_or(now) - *entry.since);
     }
   }
   return all;

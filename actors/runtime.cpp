@@ -50,7 +50,7 @@ std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
 }
 
 /// One NodeSpec per process, without the fields that the company fills in.
-std::vector<NodeSpec> cut_into_nodes(const std::vector<WorkerPlace>& workers) {
+std::vector<NodeSpec> cut_into_nodes(const std::vector<WorkerTraits>& workers) {
   std::vector<NodeSpec> nodes(1);
   nodes.back().workers.clear();
   for (std::size_t w = 0; w < workers.size(); ++w) {
@@ -90,17 +90,6 @@ JobResult to_result(JobHistory record) {
 
 }  // namespace
 
-WorkerTraits traits_of(const WorkerPlace& place,
-                       const samplers::MethodOptions& method) {
-  return {place.execution_class,
-          place.device,
-          rows_per_forward(place, method),
-          place.process,
-          place.value_budget,
-          place.threads,
-          place.row_seconds};
-}
-
 CoordinatorOptions coordinator_options(const JobSpec& spec) {
   CoordinatorOptions options;
   options.samples = wanted(spec);
@@ -108,9 +97,9 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
     return samplers::make_method(parts.method, *parts.schedule);
   };
   options.method = spec.parts.method;
-  for (const WorkerPlace& place : spec.workers) {
-    options.workers.push_back(traits_of(place, spec.parts.method));
-    options.value_budgets[place.process] = spec.value_budget;
+  options.workers = spec.workers;
+  for (const WorkerTraits& worker : spec.workers) {
+    options.value_budgets[worker.process] = spec.value_budget;
   }
   options.waits_for_processes = spec.waits_for_processes;
   options.num_classes = spec.num_classes;

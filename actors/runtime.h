@@ -11,7 +11,7 @@
 #include "actors/job_parts.h"
 #include "actors/observer.h"
 #include "actors/supervisor_policy.h"
-#include "actors/worker_place.h"
+#include "actors/worker_traits.h"
 #include "kernels/core/executor.h"
 
 namespace troupe::actors {
@@ -40,8 +40,8 @@ struct JobSpec {
   bool trace = false;       ///< whether observers get passes
 
   /// The company. A class of execution is part of what an evaluator promises:
-  /// places with equal numbers must give equal bytes.
-  std::vector<WorkerPlace> workers = {{}};
+  /// workers with equal numbers must give equal bytes.
+  std::vector<WorkerTraits> workers = {{}};
   bool waits_for_processes = false;  ///< see CoordinatorOptions
   int num_classes = 1;               ///< the same
   config::ClassChange on_class_change = config::ClassChange::begin_anew;
@@ -71,16 +71,12 @@ struct JobResult {
   std::vector<LostDevice> lost;  ///< in the order of their loss
   double compute_seconds = 0;    ///< of all workers
   /// Who did what, by number.
-  std::vector<ProcessFigures> processes;
+  std::vector<Process> processes;
   std::vector<WorkerSpeed> speeds;  ///< see EndJob
   double wall_seconds = 0;
 
   [[nodiscard]] std::uint64_t count(SampleStatus status) const;
 };
-
-/// What a coordinator knows of a worker before it comes up.
-[[nodiscard]] WorkerTraits traits_of(const WorkerPlace& place,
-                                     const samplers::MethodOptions& method);
 
 /// The options of a coordinator of the job. Errors: Errc::invalid_argument for
 /// an empty range.

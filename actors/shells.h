@@ -10,7 +10,7 @@
 #include "actors/result_inbox.h"
 #include "actors/runtime.h"
 #include "actors/worker_core.h"
-#include "actors/worker_place.h"
+#include "actors/worker_traits.h"
 #include "kernels/core/executor.h"
 
 // The actors: the specification that each actor is spawned with, and how errors
@@ -46,7 +46,7 @@ struct CoordinatorSpec {
 struct WorkerSpec {
   int worker = 0;
   std::uint32_t epoch = 0;
-  WorkerPlace place;
+  WorkerTraits traits;
   std::shared_ptr<JobContext> job;
   std::shared_ptr<ValueStore> store;  ///< of its process
   int process = kHomeProcess;
@@ -74,7 +74,7 @@ struct NodeSpec {
   /// answer.
   int first_worker = 0;
   bool joins = false;  ///< comes while the job runs: asks before it begins
-  std::vector<WorkerPlace> workers = {{}};
+  std::vector<WorkerTraits> workers = {{}};
   std::uint64_t value_budget = 0;  ///< see CoordinatorOptions::value_budgets
   ProcessMeans means = {};         ///< of one that joins
   RestartOptions restart;

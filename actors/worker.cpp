@@ -79,9 +79,9 @@ class WorkerShell final : public WorkerActor::base {
 
 WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
   // What can throw happens before there is an actor.
-  const WorkerPlace& place = spec.place;
-  auto ctx =
-      std::make_shared<ExecContext>(place.threads, place.device, place.options);
+  const WorkerTraits& traits = spec.traits;
+  auto ctx = std::make_shared<ExecContext>(traits.threads, traits.device,
+                                           traits.options);
   return system.spawn<WorkerShell>(std::ref(spec), std::move(ctx));
 }
 

@@ -194,7 +194,7 @@ struct RunSummary {
   std::uint64_t bytes_received = 0;
   std::int64_t recoveries = 0;
   std::vector<DeviceSummary> devices;
-  std::vector<NodeStatus> nodes;
+  std::vector<Process> nodes;
   std::string bits;
   std::string execution_class;
   std::string latents_xxh3;  ///< empty: left out, see notes

@@ -54,7 +54,7 @@ void EarlierSpeeds::begin(JobSpec& job) const {
     return;
   }
   std::size_t num_known = 0;
-  for (WorkerPlace& place : job.workers) {
+  for (WorkerTraits& place : job.workers) {
     place.row_seconds =
         row_seconds(runner_.classes().at(place.execution_class).name,
                     device_name(job.means, place.device), place.threads);
@@ -81,7 +81,7 @@ void EarlierSpeeds::keep(const JobResult& result) const {
       continue;
     }
     const auto process = std::ranges::find(result.processes, one.traits.process,
-                                           &ProcessFigures::process);
+                                           &Process::process);
     const std::string device =
         process == result.processes.end()
             ? std::string()

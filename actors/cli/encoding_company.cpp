@@ -216,21 +216,20 @@ JobStatus EncodingCompany::status() const {
       .method = request_.method_with_more_workers
                     ? "auto"
                     : std::string(request_.job.method.kind->name),
-      .images_total = request_.num_samples(),
+      .progress = {.samples_total = request_.num_samples()},
       .elapsed_seconds =
-          std::chrono::duration<double>(SteadyClock().now() - begun_).count(),
-      .seconds_left = -1};
-  status.nodes.push_back({.name = process_name(), .status = "here"});
+          std::chrono::duration<double>(SteadyClock().now() - begun_).count()};
+  std::vector<Process>& nodes = status.progress.processes;
+  nodes = {{.name = process_name()}};
   if (const EncodingListener* const listener = listening_) {
     const std::optional<int> encoder = listener->encoder();
-    for (const RemoteProcess& process : listener->processes()) {
-      status.nodes.push_back(
-          {.name = process.name,
-           .process = process.process,
-           .workers = process.num_workers,
-           .status = process.process == encoder ? "encodes" : "here"});
+    for (Process process : listener->processes()) {
+      if (process.process == encoder) {
+        process.status = "encodes";
+      }
+      nodes.push_back(std::move(process));
     }
-    status.waits_for_workers = gathers_ || listener->waits();
+    status.progress.waits_for_workers = gathers_ || listener->waits();
   }
   return status;
 }

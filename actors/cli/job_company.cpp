@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "actors/cli/link_options.h"
-#include "actors/cli/progress_printer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/versions.h"
 #include "kernels/core/log.h"
@@ -107,72 +107,46 @@ JobResult JobCompany::run() {
   return result;
 }
 
-std::vector<NodeStatus> JobCompany::nodes(
-    std::span<const ProcessFigures> figures, const char* still_here) const {
-  std::vector<NodeStatus> nodes(1);
-  nodes.front().name = process_name();
-  nodes.front().status = still_here;
+std::vector<Process> JobCompany::nodes(std::span<const Process> at_work) const {
+  std::vector<Process> nodes = {{.name = process_name()}};
   if (!request_.only_directs) {
     nodes.front().execution_classes = runner_.execution_classes();
   }
   if (const CompanyListener* const listener = listening_) {
     nodes.front().bytes_sent = listener->bytes_given();
     nodes.front().bytes_received = listener->bytes_fetched();
-    for (const RemoteProcess& process : listener->processes()) {
-      nodes.push_back({.name = process.name,
-                       .process = process.process,
-                       .workers = process.num_workers,
-                       .bytes_sent = process.bytes_sent,
-                       .bytes_received = process.bytes_received,
-                       .status = process.gone ? "left" : still_here,
-                       .cause = process.gone.value_or(""),
-                       .execution_classes = process.execution_classes});
-    }
+    std::ranges::move(listener->processes(), std::back_inserter(nodes));
   }
-  for (const ProcessFigures& of : figures) {
-    const auto node =
-        std::ranges::find(nodes, of.process, &NodeStatus::process);
+  for (const Process& of : at_work) {
+    const auto node = std::ranges::find(nodes, of.process, &Process::process);
     if (node != nodes.end()) {
-      node->workers = of.workers;
-      node->threads = of.threads;
+      node->work = of.work;
       node->means = of.means;
-      node->tasks = of.tasks;
-      node->rows = of.rows;
-      node->busy_seconds = std::chrono::duration<double>(of.busy).count();
-      node->busy_share = of.busy_share();
-      node->losses = of.losses;
     }
   }
   return nodes;
 }
 
 JobStatus JobCompany::status() const {
-  const JobProgress progress = watch_.progress();
-  const double elapsed = watch_.elapsed_seconds();
-  const ProgressView view = view_of(progress, elapsed);
-  return {.model = request_.source.name(),
-          .method = std::string(request_.job.method.kind->name),
-          .images_total = progress.samples_total,
-          .images_done = progress.samples_done,
-          .images_failed = progress.samples_failed,
-          .images_cancelled = progress.samples_cancelled,
-          .calls_done = progress.calls_done,
-          .calls_total = progress.calls_total,
-          .fraction = view.fraction,
-          .calls_per_second = view.calls_per_second,
-          .elapsed_seconds = elapsed,
-          .seconds_left = view.seconds_left,
-          .waits_for_workers = view.waits_for_workers,
-          .recoveries = progress.recoveries,
-          .nodes = nodes(progress.processes, "here")};
+  JobStatus status{.model = request_.source.name(),
+                   .method = std::string(request_.job.method.kind->name),
+                   .progress = watch_.progress(),
+                   .elapsed_seconds = watch_.elapsed_seconds()};
+  status.progress.processes = nodes(status.progress.processes);
+  return status;
 }
 
 void JobCompany::describe(const JobResult& result, RunSummary& summary) const {
-  summary.nodes = nodes(result.processes, "done");
+  summary.nodes = nodes(result.processes);
+  for (Process& node : summary.nodes) {
+    if (!node.has_left()) {
+      node.status = "done";
+    }
+  }
   if (summary.nodes.size() > 1) {
     summary.workers = 0;
-    for (const NodeStatus& node : summary.nodes) {
-      summary.workers += node.workers;
+    for (const Process& node : summary.nodes) {
+      summary.workers += node.work.workers;
     }
   }
   summary.bytes_sent = summary.nodes.front().bytes_sent;
@@ -182,7 +156,7 @@ void JobCompany::describe(const JobResult& result, RunSummary& summary) const {
 std::vector<TraceProcess> JobCompany::traced() const {
   std::vector<TraceProcess> processes = {{.name = process_name()}};
   if (listener_) {
-    for (const RemoteProcess& process : listener_->processes()) {
+    for (const Process& process : listener_->processes()) {
       processes.push_back({process.process, process.name, process.clock_error});
     }
   }

@@ -3,18 +3,45 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "actors/artefacts/summary.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/earlier_speeds.h"
 #include "actors/cli/job_runner.h"
-#include "actors/cli/job_watch.h"
 #include "actors/job_status.h"
 #include "actors/remote/company_listener.h"
 
 namespace troupe::actors {
+
+/// Keeps a job's newest progress for those who ask. Thread: any.
+class JobWatch final : public Observer {
+ public:
+  /// begin: what is known before the first report.
+  JobWatch(JobProgress begin, TimePoint start)
+      : progress_(std::move(begin)), start_(start) {}
+
+  void on_progress(const JobProgress& progress) override {
+    const std::lock_guard lock(mutex_);
+    progress_ = progress;
+  }
+
+  [[nodiscard]] JobProgress progress() const {
+    const std::lock_guard lock(mutex_);
+    return progress_;
+  }
+  [[nodiscard]] double elapsed_seconds() const {
+    return std::chrono::duration<double>(SteadyClock().now() - start_).count();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  JobProgress progress_;
+  TimePoint start_;
+};
 
 /// Who computes a job: the workers of this process and, with --listen, those of
 /// the processes that come. It says how the job stands, with --listen to
@@ -38,8 +65,9 @@ class JobCompany {
   [[nodiscard]] std::vector<TraceProcess> traced() const;
 
  private:
-  [[nodiscard]] std::vector<NodeStatus> nodes(
-      std::span<const ProcessFigures> figures, const char* still_here) const;
+  /// All processes. `at_work`: with the work of those that have workers.
+  [[nodiscard]] std::vector<Process> nodes(
+      std::span<const Process> at_work) const;
 
   [[nodiscard]] double speed_of_member(const ClassRecord& of,
                                        const std::string& device,

@@ -242,20 +242,20 @@ ProcessMeans means_of(const std::vector<JobDevice>& devices,
   return means;
 }
 
-std::vector<WorkerPlace> worker_places(const std::vector<JobDevice>& devices,
-                                       int num_threads, int max_rows) {
-  std::vector<WorkerPlace> places;
+std::vector<WorkerTraits> workers_of(const std::vector<JobDevice>& devices,
+                                     int num_threads, int max_rows) {
+  std::vector<WorkerTraits> workers;
   for (const JobDevice& on : devices) {
     for (int w = 0; w < on.workers; ++w) {
-      places.push_back({.device = on.device,
-                        .threads = on.is_gpu() ? 1 : num_threads,
-                        .options = on.options,
-                        .execution_class = on.execution_class,
-                        .max_rows = on.is_gpu() ? on.rows : max_rows,
-                        .value_budget = on.value_budget});
+      workers.push_back({.execution_class = on.execution_class,
+                         .device = on.device,
+                         .max_rows = on.is_gpu() ? on.rows : max_rows,
+                         .value_budget = on.value_budget,
+                         .threads = on.is_gpu() ? 1 : num_threads,
+                         .options = on.options});
     }
   }
-  return places;
+  return workers;
 }
 
 }  // namespace troupe::actors

@@ -8,8 +8,8 @@
 
 #include "actors/cli/model_source.h"
 #include "actors/job_record.h"
-#include "actors/process_means.h"
-#include "actors/worker_place.h"
+#include "actors/process.h"
+#include "actors/worker_traits.h"
 #include "config/config.h"
 #include "config/method_plan.h"
 #include "config/recipe.h"
@@ -89,9 +89,9 @@ struct Gpus {
 /// Numbers the classes of execution from 0 on, in the order of the devices.
 void number_classes(std::vector<JobDevice>& devices);
 
-/// The places of all workers of these devices, in their order. `num_threads`:
+/// All workers of these devices, in their order. `num_threads`:
 /// of a worker of the CPU.
-[[nodiscard]] std::vector<WorkerPlace> worker_places(
+[[nodiscard]] std::vector<WorkerTraits> workers_of(
     const std::vector<JobDevice>& devices, int num_threads, int max_rows);
 
 }  // namespace troupe::actors

@@ -48,21 +48,29 @@ struct JobRow {
 constexpr JobRow kJobRows[] = {
     {"troupe_samples", "Images that the job makes, without cancelled ones.",
      MetricType::Gauge,
-     [](const JobStatus& s) { return static_cast<double>(s.images_total); }},
+     [](const JobStatus& s) {
+       return static_cast<double>(s.progress.samples_total);
+     }},
     {"troupe_samples_done_total", "Images that are done.", MetricType::Counter,
-     [](const JobStatus& s) { return static_cast<double>(s.images_done); }},
+     [](const JobStatus& s) {
+       return static_cast<double>(s.progress.samples_done);
+     }},
     {"troupe_samples_failed_total", "Images that failed.", MetricType::Counter,
-     [](const JobStatus& s) { return static_cast<double>(s.images_failed); }},
+     [](const JobStatus& s) {
+       return static_cast<double>(s.progress.samples_failed);
+     }},
     {"troupe_samples_cancelled_total", "Images that were cancelled.",
      MetricType::Counter,
      [](const JobStatus& s) {
-       return static_cast<double>(s.images_cancelled);
+       return static_cast<double>(s.progress.samples_cancelled);
      }},
     {"troupe_recoveries_total", "Losses that the job survived.",
      MetricType::Counter,
-     [](const JobStatus& s) { return static_cast<double>(s.recoveries); }},
+     [](const JobStatus& s) {
+       return static_cast<double>(s.progress.recoveries);
+     }},
     {"troupe_job_progress_ratio", "Part of all network calls that is done.",
-     MetricType::Gauge, [](const JobStatus& s) { return s.fraction; }},
+     MetricType::Gauge, [](const JobStatus& s) { return s.view().fraction; }},
     {"troupe_job_elapsed_seconds", "Time since the job began.",
      MetricType::Gauge, [](const JobStatus& s) { return s.elapsed_seconds; }},
 };
@@ -72,31 +80,31 @@ struct ProcessRow {
   const char* name;
   const char* help;
   MetricType type;
-  double (*value)(const NodeStatus&);
+  double (*value)(const Process&);
 };
 
 constexpr ProcessRow kProcessRows[] = {
     {"troupe_workers", "Workers that the process brought.", MetricType::Gauge,
-     [](const NodeStatus& n) { return static_cast<double>(n.workers); }},
+     [](const Process& n) { return static_cast<double>(n.work.workers); }},
     {"troupe_threads", "Threads of the host that they compute on.",
      MetricType::Gauge,
-     [](const NodeStatus& n) { return static_cast<double>(n.threads); }},
+     [](const Process& n) { return static_cast<double>(n.work.threads); }},
     {"troupe_memory_bytes",
      "Memory of the host that the process may use; 0: it has not joined.",
      MetricType::Gauge,
-     [](const NodeStatus& n) {
+     [](const Process& n) {
        return static_cast<double>(n.means.memory_bytes);
      }},
     {"troupe_tasks_total", "Tasks whose results counted.", MetricType::Counter,
-     [](const NodeStatus& n) { return static_cast<double>(n.tasks); }},
+     [](const Process& n) { return static_cast<double>(n.work.tasks); }},
     {"troupe_rows_total",
      "Rows that passed the network, each segment of a pipeline as one.",
      MetricType::Counter,
-     [](const NodeStatus& n) { return static_cast<double>(n.rows); }},
+     [](const Process& n) { return static_cast<double>(n.work.rows); }},
     {"troupe_busy_seconds_total", "Busy time, summed over workers.",
-     MetricType::Counter, [](const NodeStatus& n) { return n.busy_seconds; }},
+     MetricType::Counter, [](const Process& n) { return n.work.busy_seconds; }},
     {"troupe_losses_total", "Losses of workers.", MetricType::Counter,
-     [](const NodeStatus& n) { return static_cast<double>(n.losses); }},
+     [](const Process& n) { return static_cast<double>(n.work.losses); }},
 };
 
 std::vector<MetricFamily> families_of(const JobStatus& status) {
@@ -106,19 +114,19 @@ std::vector<MetricFamily> families_of(const JobStatus& status) {
         all.emplace_back(MetricFamily{row.name, row.help, row.type, {}});
     add(family, row.value(status), {});
   }
-  if (status.seconds_left >= 0) {
+  if (const double left = status.view().seconds_left; left >= 0) {
     add(all.emplace_back(MetricFamily{
             "troupe_job_eta_seconds",
             "Time until the job ends, at its speed so far; absent until known "
             "and while no worker is there.",
             MetricType::Gauge,
             {}}),
-        status.seconds_left, {});
+        left, {});
   }
   for (const ProcessRow& row : kProcessRows) {
     MetricFamily& family =
         all.emplace_back(MetricFamily{row.name, row.help, row.type, {}});
-    for (const NodeStatus& node : status.nodes) {
+    for (const Process& node : status.progress.processes) {
       add(family, row.value(node), {{"process", std::to_string(node.process)}});
     }
   }
@@ -130,13 +138,13 @@ std::vector<MetricFamily> families_of(const JobStatus& status) {
                   "Whether the process is in the job, or has left it.",
                   MetricType::Gauge,
                   {}};
-  for (const NodeStatus& node : status.nodes) {
+  for (const Process& node : status.progress.processes) {
     const ClientMetric::Label process{"process", std::to_string(node.process)};
     add(bytes, static_cast<double>(node.bytes_sent),
         {{"direction", "sent"}, process});
     add(bytes, static_cast<double>(node.bytes_received),
         {{"direction", "received"}, process});
-    add(up, node.status == "left" ? 0 : 1, {{"name", node.name}, process});
+    add(up, node.has_left() ? 0 : 1, {{"name", node.name}, process});
   }
   all.push_back(std::move(bytes));
   all.push_back(std::move(up));

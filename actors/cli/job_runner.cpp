@@ -160,7 +160,7 @@ JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request) const {
   spec.num_classes = static_cast<int>(classes.size());
   spec.means = means_of(request.devices, memory_info());
   if (!spec.waits_for_processes) {
-    spec.workers = places(request);
+    spec.workers = workers(request);
   } else {
     spec.workers.clear();
     spec.means.devices.clear();
@@ -168,15 +168,15 @@ JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request) const {
   return spec;
 }
 
-std::vector<WorkerPlace> JobRunner::places(const JobRequest& request) const {
-  std::vector<WorkerPlace> places =
-      worker_places(request.devices, request.num_threads, request.max_rows);
-  std::erase_if(places, [this](const WorkerPlace& place) {
-    return std::ranges::any_of(lost_, [&place](const LostDevice& one) {
-      return one.process == kHomeProcess && one.device == place.device;
+std::vector<WorkerTraits> JobRunner::workers(const JobRequest& request) const {
+  std::vector<WorkerTraits> workers =
+      workers_of(request.devices, request.num_threads, request.max_rows);
+  std::erase_if(workers, [this](const WorkerTraits& worker) {
+    return std::ranges::any_of(lost_, [&worker](const LostDevice& one) {
+      return one.process == kHomeProcess && one.device == worker.device;
     });
   });
-  return places;
+  return workers;
 }
 
 Offer JobRunner::offer() const {

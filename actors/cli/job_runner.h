@@ -70,8 +70,8 @@ class JobRunner {
     return models_;
   }
   /// Where the request's workers run, on devices that did not fail.
-  [[nodiscard]] std::vector<WorkerPlace> places() const {
-    return places(request_);
+  [[nodiscard]] std::vector<WorkerTraits> workers() const {
+    return workers(request_);
   }
   /// The job as it is offered to joining processes, and the values that its
   /// record names.
@@ -88,7 +88,7 @@ class JobRunner {
   [[nodiscard]] JobResult run(JobSpec spec) const;
 
  private:
-  [[nodiscard]] std::vector<WorkerPlace> places(
+  [[nodiscard]] std::vector<WorkerTraits> workers(
       const JobRequest& request) const;
   void encode_prompts(StopFlag& stop, const Elsewhere& elsewhere);
   void load(const JobDevice& device, StopFlag& stop);

@@ -24,25 +24,27 @@ constexpr auto kBetweenLooks = std::chrono::seconds(1);
 /// "dit-tiny, batch: 12 of 60 images done, 1 failed, 20 %, 3.1 calls/s, 0:12
 /// left".
 std::string headline(const JobStatus& status) {
+  const JobProgress& job = status.progress;
+  const ProgressView view = status.view();
   std::string line = fmt::format("{}, {}: {} of {} images done",
                                  printable(status.model, kLongestLine),
                                  printable(status.method, kLongestLine),
-                                 status.images_done, status.images_total);
+                                 job.samples_done, job.samples_total);
   const auto add = [&line](std::uint64_t count, const char* what) {
     if (count > 0) {
       line += fmt::format(", {} {}", count, what);
     }
   };
-  add(status.images_failed, "failed");
-  add(status.images_cancelled, "cancelled");
-  line += fmt::format(", {:.0f} %", status.fraction * 100);
-  if (status.calls_per_second > 0) {
-    line += fmt::format(", {:.1f} calls/s", status.calls_per_second);
+  add(job.samples_failed, "failed");
+  add(job.samples_cancelled, "cancelled");
+  line += fmt::format(", {:.0f} %", view.fraction * 100);
+  if (view.calls_per_second > 0) {
+    line += fmt::format(", {:.1f} calls/s", view.calls_per_second);
   }
-  if (status.waits_for_workers) {
+  if (view.waits_for_workers) {
     line += ", waits for workers";
-  } else if (status.seconds_left >= 0) {
-    line += ", " + render_seconds(status.seconds_left) + " left";
+  } else if (view.seconds_left >= 0) {
+    line += ", " + render_seconds(view.seconds_left) + " left";
   }
   return line;
 }
@@ -61,7 +63,7 @@ std::string memory_text(std::uint64_t bytes) {
 }
 
 /// ", cuda:0 (NVIDIA H200), 139 GiB"; nothing without GPUs.
-std::string gpus_of(const NodeStatus& node) {
+std::string gpus_of(const Process& node) {
   std::string text;
   for (const DeviceMeans& one : node.means.devices) {
     if (one.device.kind == DeviceKind::cuda) {
@@ -81,19 +83,20 @@ std::string table_of(const JobStatus& status) {
   text += fmt::format(fmt::runtime(kRow), "process", "workers", "threads",
                       "memory", "rows", "rows/s", "busy", "sent", "received",
                       "losses", "name");
-  for (const NodeStatus& node : status.nodes) {
+  for (const Process& node : status.progress.processes) {
     std::string name = printable(node.name, kLongestLine) + gpus_of(node);
-    if (node.status == "left") {
+    if (node.has_left()) {
       name += " (left: " + printable(node.cause, kLongestLine) + ")";
     } else if (node.status == "encodes") {
       name += " (encodes the prompts)";
     }
-    text += fmt::format(fmt::runtime(kRow), node.process, node.workers,
-                        node.threads, memory_text(node.means.memory_bytes),
-                        node.rows, rate_text(node.rows_per_second()),
-                        fmt::format("{:.0f} %", node.busy_share * 100),
-                        human_bytes(node.bytes_sent),
-                        human_bytes(node.bytes_received), node.losses, name);
+    text +=
+        fmt::format(fmt::runtime(kRow), node.process, node.work.workers,
+                    node.work.threads, memory_text(node.means.memory_bytes),
+                    node.work.rows, rate_text(node.work.rows_per_second()),
+                    fmt::format("{:.0f} %", node.work.busy_share() * 100),
+                    human_bytes(node.bytes_sent),
+                    human_bytes(node.bytes_received), node.work.losses, name);
   }
   return text;
 }
@@ -142,7 +145,7 @@ int run_ls(Invocation& invocation) {
       return 0;
     }
     has_seen_it = true;
-    const bool has_begun = status->calls_total > 0;
+    const bool has_begun = status->progress.calls_total > 0;
     std::this_thread::sleep_for(kBetweenLooks);
     answer = job->ask(AskStatus{}, kClientPatience, {});
     if (!answer && !has_begun) {

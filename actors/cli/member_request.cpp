@@ -158,7 +158,7 @@ MemberJob member_job(const Offer& offer, const JobValues& values,
   MemberJob job;
   job.parts =
       make_parts(offer.job, values, runner.models(), request.source.table());
-  job.workers = runner.places();
+  job.workers = runner.workers();
   job.value_budget = request.value_budget;
   job.means = means_of(request.devices, memory_info());
   job.classes = class_records(request, runner.execution_classes());

@@ -189,7 +189,7 @@ std::uint64_t host_bytes(const JobRequest& request) {
   }
   if (!last.is_gpu() && last.workers > 0) {
     const int rows = rows_per_forward(
-        {.threads = request.num_threads, .max_rows = request.max_rows},
+        {.max_rows = request.max_rows, .threads = request.num_threads},
         request.job.method);
     const int branches = request.job.guidance_scale > 1 ? 2 : 1;
     const int contexts = request.is_emulated ? 1 : last.workers;

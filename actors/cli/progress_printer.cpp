@@ -84,23 +84,6 @@ bool can_redraw(std::FILE* out) {
          (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
-ProgressView view_of(const JobProgress& progress, double elapsed) {
-  ProgressView view{.images_done = progress.samples_done,
-                    .images_total = progress.samples_total,
-                    .waits_for_workers = progress.waits_for_workers};
-  const double done =
-      static_cast<double>(progress.calls_done) + progress.calls_under_way;
-  if (progress.calls_total > 0) {
-    view.fraction =
-        std::clamp(done / static_cast<double>(progress.calls_total), 0.0, 1.0);
-  }
-  if (elapsed > 0 && view.fraction > 0 && !view.waits_for_workers) {
-    view.calls_per_second = done / elapsed;
-    view.seconds_left = elapsed * (1 - view.fraction) / view.fraction;
-  }
-  return view;
-}
-
 std::string render_seconds(double seconds) {
   const auto whole =
       static_cast<long long>(std::llround(std::max(0.0, seconds)));

@@ -3,30 +3,15 @@
 #include <cstdio>
 #include <string>
 
-#include "actors/observer.h"
+#include "actors/job_status.h"
 #include "config/config.h"
 #include "kernels/core/clock.h"
 
 namespace troupe::actors {
 
-/// What a progress line is made of.
-struct ProgressView {
-  std::uint64_t images_done = 0;
-  std::uint64_t images_total = 0;
-  double fraction = 0;          ///< of all network calls, blocks included
-  double calls_per_second = 0;  ///< 0: not known
-  double seconds_left = -1;     ///< < 0: not known
-  /// No worker is there: neither a speed nor a time is known.
-  bool waits_for_workers = false;
-};
-
 /// Whether what stands there can be drawn over: a terminal that knows escape
 /// sequences.
 [[nodiscard]] bool can_redraw(std::FILE* out);
-
-/// At the mean speed since the job began.
-[[nodiscard]] ProgressView view_of(const JobProgress& progress,
-                                   double elapsed_seconds);
 
 /// "  3/8 images  [#####.....] 50 %  12.1 steps/s  7 s left", at most
 /// `columns` wide (the bar gives way).

@@ -63,7 +63,7 @@ std::string company_of(const RunSummary& summary, const std::string& here) {
     return here;
   }
   const auto processes = std::ranges::count_if(
-      summary.nodes, [](const NodeStatus& node) { return node.workers > 0; });
+      summary.nodes, [](const Process& node) { return node.work.workers > 0; });
   return fmt::format("{} of {} process{}", counted(summary.workers, "worker"),
                      processes, processes == 1 ? "" : "es");
 }

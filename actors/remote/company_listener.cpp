@@ -71,7 +71,7 @@ Detours CompanyListener::detours() {
       .name_of =
           [this](int process) {
             const std::lock_guard lock(mutex_);
-            const std::vector<RemoteProcess>& known = members_.known();
+            const std::vector<Process>& known = members_.known();
             const auto place = static_cast<std::size_t>(process) - 1;
             return process > kHomeProcess && place < known.size()
                        ? label_of(known[place])
@@ -124,7 +124,7 @@ void CompanyListener::end(std::optional<Failure> cause) {
   left_.wait_for(lock, kFarewell, [this] { return members_.empty(); });
 }
 
-std::vector<RemoteProcess> CompanyListener::processes() const {
+std::vector<Process> CompanyListener::processes() const {
   const std::lock_guard lock(mutex_);
   return members_.known();
 }
@@ -379,7 +379,7 @@ std::optional<Departure> CompanyListener::remove_member(net::PeerId peer,
                  .rest = rest()};
   }
   if (!is_over_) {
-    members_.known(*member).gone = why;
+    members_.known(*member).leave(why);
   }
   if (channel_) {
     channel_->remove_peer(member->process);
@@ -573,7 +573,7 @@ void CompanyListener::hear(Member& member, News news) {
     result->span.worker = result->worker;
     result->span.process = member.process;
     member.clock.place(result->span, SteadyClock().now());
-    RemoteProcess& known = members_.known(member);
+    Process& known = members_.known(member);
     known.clock_error = std::max(known.clock_error, member.clock.error());
     pass_on(*result);
   } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
@@ -584,7 +584,7 @@ void CompanyListener::hear(Member& member, News news) {
     }
   } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
     expect(report->process == member.process);
-    RemoteProcess& known = members_.known(member);
+    Process& known = members_.known(member);
     known.bytes_sent = report->bytes_given;
     known.bytes_received = report->bytes_fetched;
     members_.gives_model(member, report->gives_model);
@@ -653,7 +653,7 @@ void CompanyListener::present(Member& member, const Join& join) {
                        if (its) {
                          its->first_worker = admit.first_worker;
                          its->num_workers = admit.num_workers;
-                         members_.known(*its).num_workers = admit.num_workers;
+                         members_.known(*its).work.workers = admit.num_workers;
                          log_joined(members_.known(*its), its->join->joined);
                        }
                      },

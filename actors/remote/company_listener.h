@@ -75,7 +75,7 @@ class CompanyListener final : private net::LinkHandler {
   /// Sends JobOver to all members, and waits for a while until they have left.
   void end(std::optional<Failure> cause);
   /// All processes that were ever let in.
-  [[nodiscard]] std::vector<RemoteProcess> processes() const;
+  [[nodiscard]] std::vector<Process> processes() const;
   /// Bytes of tensors that links brought to this process, and took from it.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
   [[nodiscard]] std::uint64_t bytes_given() const;

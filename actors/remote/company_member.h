@@ -19,7 +19,7 @@
 #include "actors/remote/model_hosts.h"
 #include "actors/remote/proxies.h"
 #include "actors/supervisor_policy.h"
-#include "actors/worker_place.h"
+#include "actors/worker_traits.h"
 #include "kernels/core/executor.h"
 #include "net/inproc_channel.h"
 #include "net/link.h"
@@ -67,7 +67,7 @@ struct MemberSpec {
 struct MemberJob {
   JobParts parts;
   /// A place's execution class is a place in `classes`.
-  std::vector<WorkerPlace> workers;
+  std::vector<WorkerTraits> workers;
   std::vector<ClassRecord> classes;
   std::uint64_t value_budget = 0;  ///< see ProcessJoined
   ProcessMeans means = {};         ///< the same

@@ -126,9 +126,9 @@ void EncodingListener::dismiss() {
   });
 }
 
-std::vector<RemoteProcess> EncodingListener::processes() const {
+std::vector<Process> EncodingListener::processes() const {
   const std::lock_guard lock(mutex_);
-  std::vector<RemoteProcess> processes;
+  std::vector<Process> processes;
   for (const auto& [peer, process] : processes_) {
     if (process.is_up) {
       processes.push_back(process.known);
@@ -151,7 +151,7 @@ std::optional<int> EncodingListener::encoder() const {
 
 // ---- who is asked
 
-void EncodingListener::tell(const Process& process, const News& news) const {
+void EncodingListener::tell(const Peer& process, const News& news) const {
   if (process.is_up) {
     process.outbox->send(wire::encode(news));
   }
@@ -174,9 +174,8 @@ void EncodingListener::ask_next() {
   }
 }
 
-void EncodingListener::give_up(const RemoteProcess& asked,
-                               const std::string& why) {
-  const RemoteProcess whom = asked;
+void EncodingListener::give_up(const Process& asked, const std::string& why) {
+  const Process whom = asked;
   if (const auto found = processes_.find(*asked_); found != processes_.end()) {
     found->second.has_declined = true;
   }
@@ -189,7 +188,7 @@ void EncodingListener::remove(net::PeerId peer, const std::string& why) {
   if (found == processes_.end()) {
     return;
   }
-  const RemoteProcess gone = found->second.known;
+  const Process gone = found->second.known;
   processes_.erase(found);
   if (answer_ && asked_ == peer && !is_over_ && !is_dismissed_) {
     give_up(gone, why);
@@ -197,7 +196,7 @@ void EncodingListener::remove(net::PeerId peer, const std::string& why) {
   news_.notify_all();
 }
 
-void EncodingListener::hear(net::PeerId peer, Process& process, News news) {
+void EncodingListener::hear(net::PeerId peer, Peer& process, News news) {
   const bool is_asked = answer_ && asked_ == peer;
   if (!is_asked && (process.has_declined || is_over_ || is_dismissed_)) {
     return;  // it was said before it heard of that
@@ -242,11 +241,10 @@ void EncodingListener::on_greeting(net::PeerId peer,
       const std::lock_guard lock(mutex_);
       if (!is_over_) {
         welcome = {own, ++num_known_, false, new_tokens()};
-        Process& process = processes_[peer];
-        process.known = {
-            .process = welcome.process,
-            .name = applicant.name,
-            .num_workers = applicant.workers.cpu + applicant.workers.gpu};
+        Peer& process = processes_[peer];
+        process.known = {.name = applicant.name, .process = welcome.process};
+        process.known.work.workers =
+            applicant.workers.cpu + applicant.workers.gpu;
         process.workers = applicant.workers;
         process.outbox = std::make_shared<Outbox>(*hub_, peer);
       }
@@ -265,7 +263,7 @@ void EncodingListener::on_up(net::PeerId peer,
   if (found == processes_.end()) {
     return;
   }
-  Process& process = found->second;
+  Peer& process = found->second;
   process.is_up = true;
   if (is_over_) {
     tell(process, JobOver{});
@@ -290,7 +288,7 @@ void EncodingListener::on_record(net::PeerId peer,
     }
     return;
   }
-  Process& process = found->second;
+  Peer& process = found->second;
   try {
     if (const auto message =
             process.assembler.add(record, wire::kMostNewsBytes)) {

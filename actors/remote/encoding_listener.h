@@ -77,22 +77,22 @@ class EncodingListener final : private net::LinkHandler {
   void dismiss();
 
   /// All that are here: each was asked to encode, or to stand by.
-  [[nodiscard]] std::vector<RemoteProcess> processes() const;
+  [[nodiscard]] std::vector<Process> processes() const;
   /// Whether the prompts wait for a process that can encode them.
   [[nodiscard]] bool waits() const;
   /// The process that encodes the prompts; nothing: none does.
   [[nodiscard]] std::optional<int> encoder() const;
 
  private:
-  struct Process {
-    RemoteProcess known;
+  struct Peer {
+    Process known;
     config::WorkerCount workers;
     std::shared_ptr<Outbox> outbox;
     Assembler assembler;  ///< of the hub's thread
     bool is_up = false;
     bool has_declined = false;  ///< or was not heard of
   };
-  using Processes = std::map<net::PeerId, Process>;
+  using Processes = std::map<net::PeerId, Peer>;
 
   void on_greeting(net::PeerId peer, const net::Greeting& greeting) override;
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
@@ -104,11 +104,11 @@ class EncodingListener final : private net::LinkHandler {
   void on_lost(net::PeerId peer, const net::Loss& loss) override;
 
   // With the lock:
-  void hear(net::PeerId peer, Process& process, wire::News news);
+  void hear(net::PeerId peer, Peer& process, wire::News news);
   void ask_next();
   [[nodiscard]] std::size_t num_here() const;
-  void give_up(const RemoteProcess& asked, const std::string& why);
-  void tell(const Process& process, const wire::News& news) const;
+  void give_up(const Process& asked, const std::string& why);
+  void tell(const Peer& process, const wire::News& news) const;
   void remove(net::PeerId peer, const std::string& why);
 
   EncodingListenerSpec spec_;

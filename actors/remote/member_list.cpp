@@ -108,7 +108,7 @@ std::shared_ptr<Member> MemberList::add(net::Hub& hub, net::PeerId peer,
       address.empty() || is_of_one_host("tcp://" + host_of(address) + ":1");
   member->outbox = std::make_shared<Outbox>(hub, peer);
   members_[peer] = member;
-  known_.push_back({.process = member->process, .name = applicant.name});
+  known_.push_back({.name = applicant.name, .process = member->process});
   return member;
 }
 
@@ -153,8 +153,8 @@ bool MemberList::anyone_works() const {
 
 bool MemberList::has_gone_before(const Member& member) const {
   const auto own = static_cast<std::size_t>(member.process - 1);
-  return std::ranges::any_of(known_, [&](const RemoteProcess& one) {
-    return one.gone && one.process != member.process &&
+  return std::ranges::any_of(known_, [&](const Process& one) {
+    return one.has_left() && one.process != member.process &&
            one.name == known_[own].name;
   });
 }

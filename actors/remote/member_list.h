@@ -8,29 +8,13 @@
 
 #include "actors/link_table.h"
 #include "actors/messages.h"
+#include "actors/process.h"
 #include "actors/remote/outbox.h"
 #include "actors/remote/peer_clock.h"
 #include "actors/session.h"
 #include "net/link.h"
 
 namespace troupe::actors {
-
-/// A process that came over a link, for people.
-struct RemoteProcess {
-  int process = 0;
-  std::string name;
-  int num_workers = 0;
-  std::vector<std::string> execution_classes = {};  ///< of its workers, by name
-  /// Bytes of tensors that the process has sent and received, by its newest
-  /// report. The report is at most a second old, and final once the process has
-  /// left in order.
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_received = 0;
-  /// The largest error of the times of its results (PeerClock); nothing: not
-  /// measured.
-  std::optional<Duration> clock_error;
-  std::optional<std::string> gone;  ///< why it is no more
-};
 
 /// A process that was let in.
 struct Member {
@@ -111,16 +95,16 @@ class MemberList {
   /// Whether the same process, by its name, was here before and has gone.
   [[nodiscard]] bool has_gone_before(const Member& member) const;
   /// All processes that ever came, and that of a member.
-  [[nodiscard]] const std::vector<RemoteProcess>& known() const noexcept {
+  [[nodiscard]] const std::vector<Process>& known() const noexcept {
     return known_;
   }
-  [[nodiscard]] RemoteProcess& known(const Member& member) {
+  [[nodiscard]] Process& known(const Member& member) {
     return known_[static_cast<std::size_t>(member.process - 1)];
   }
 
  private:
   std::map<net::PeerId, std::shared_ptr<Member>> members_;
-  std::vector<RemoteProcess> known_;
+  std::vector<Process> known_;
 };
 
 }  // namespace troupe::actors

@@ -25,12 +25,12 @@ std::string reason_of(const std::string& what, int process) {
 
 }  // namespace
 
-std::string label_of(const RemoteProcess& process) {
+std::string label_of(const Process& process) {
   return "process " + std::to_string(process.process) + " (" +
          safe(process.name) + ")";
 }
 
-void log_joined(const RemoteProcess& process, const ProcessJoined& joined) {
+void log_joined(const Process& process, const ProcessJoined& joined) {
   std::string devices;
   for (const DeviceMeans& one : joined.means.devices) {
     devices += (devices.empty() ? " on " : ", ") + safe(label_of(one));
@@ -72,7 +72,7 @@ void log_departure(const Departure& departure, const net::Loss& loss) {
   }
 }
 
-void log_no_encoder(const RemoteProcess& process, bool asks_another,
+void log_no_encoder(const Process& process, bool asks_another,
                     const std::string& why) {
   log_message(LogLevel::warning,
               label_of(process) + " does not encode the prompts, " +
@@ -81,8 +81,7 @@ void log_no_encoder(const RemoteProcess& process, bool asks_another,
                   reason_of(why, process.process));
 }
 
-void log_lost_worker(const RemoteProcess& of, Rest rest,
-                     const std::string& why) {
+void log_lost_worker(const Process& of, Rest rest, const std::string& why) {
   log_message(LogLevel::warning, "a worker of " + label_of(of) + " is lost" +
                                      text_of(rest) + safe(why));
 }

@@ -153,7 +153,7 @@ ClientQuestion decode_question(std::span<const std::byte> bytes) {
 std::string encode(const ClientAnswer& answer) {
   ClientAnswer sent = answer;
   if (auto* status = std::get_if<JobStatus>(&sent)) {
-    for (NodeStatus& node : status->nodes) {
+    for (Process& node : status->progress.processes) {
       std::vector<DeviceMeans>& devices = node.means.devices;
       devices.resize(std::min<std::size_t>(devices.size(), kMostShownDevices));
     }

@@ -26,7 +26,7 @@ class ClientsOfAJob : public OnASwitchboard {
                   .status =
                       [] {
                         JobStatus status;
-                        status.images_total = 12;
+                        status.progress.samples_total = 12;
                         return status;
                       },
                   .cancel =
@@ -85,7 +85,7 @@ TEST_F(ClientsOfAJob, SeeHowItStandsAgainAndAgain) {
   const auto looker = client(kClientRole);
   for (int i = 0; i < 3; ++i) {
     const ClientAnswer answer = ask(*looker, AskStatus{});
-    EXPECT_EQ(std::get<JobStatus>(answer).images_total, 12U);
+    EXPECT_EQ(std::get<JobStatus>(answer).progress.samples_total, 12U);
   }
   EXPECT_TRUE(listener_->processes().empty()) << "a client is no process";
 }

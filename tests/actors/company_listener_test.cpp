@@ -117,9 +117,9 @@ class DamagedValues : public LinksToAJob {
     std::map<int, std::string> gone;
     while (!gone.contains(process) && SteadyClock().now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      for (const RemoteProcess& one : listener_.processes()) {
-        if (one.gone) {
-          gone[one.process] = *one.gone;
+      for (const Process& one : listener_.processes()) {
+        if (one.has_left()) {
+          gone[one.process] = one.cause;
         }
       }
     }

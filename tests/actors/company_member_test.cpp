@@ -111,7 +111,7 @@ MemberSpec member_of(net::Switchboard& board, Duration patience) {
 
 /// Computes a job with one worker.
 MemberEnd serve_alone(CompanyMember& member, const ObservedJob& job) {
-  WorkerPlace place;
+  WorkerTraits place;
   place.process = member.process();
   return member.serve({.parts = job.spec.parts,
                        .workers = {place},

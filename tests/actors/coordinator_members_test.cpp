@@ -237,7 +237,7 @@ TEST(Joiners, AreRefusedWithWorkersThatCannotBe) {
   company.join(1, {{.execution_class = 2}});
   company.join(1, {{.execution_class = -1}});
   company.join(1, {{.execution_class = 2}, {.execution_class = 1}});
-  company.join(1, {{.max_rows = 0}});
+  company.join(1, {{.max_rows = -1}});
   EXPECT_EQ(company.refused.size(), 5U);
   EXPECT_TRUE(company.admitted.empty());
   // Nothing was kept of them.

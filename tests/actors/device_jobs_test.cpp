@@ -104,9 +104,9 @@ struct Job {
   }
   void add(int execution_class, int workers = 1) {
     for (int w = 0; w < workers; ++w) {
-      spec.workers.push_back({.threads = execution_class == 0 ? 1 : 2,
-                              .execution_class = execution_class,
-                              .max_rows = 1 + execution_class});
+      spec.workers.push_back({.execution_class = execution_class,
+                              .max_rows = 1 + execution_class,
+                              .threads = execution_class == 0 ? 1 : 2});
     }
   }
 

@@ -6,7 +6,7 @@
 
 #include "actors/denoiser_evaluator.h"
 #include "actors/network_cuts.h"
-#include "actors/worker_place.h"
+#include "actors/worker_traits.h"
 
 namespace troupe::actors {
 
@@ -17,11 +17,11 @@ std::shared_ptr<T> unowned(T& value) {
 }
 
 /// `num_workers` alike on the CPU.
-inline std::vector<WorkerPlace> cpu_workers(int num_workers, int threads = 1,
-                                            int max_rows = 0) {
-  return std::vector<WorkerPlace>(
+inline std::vector<WorkerTraits> cpu_workers(int num_workers, int threads = 1,
+                                             int max_rows = 0) {
+  return std::vector<WorkerTraits>(
       static_cast<std::size_t>(num_workers),
-      WorkerPlace{.threads = threads, .max_rows = max_rows});
+      WorkerTraits{.max_rows = max_rows, .threads = threads});
 }
 
 /// A model that a test owns, without a decoder.

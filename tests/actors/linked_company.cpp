@@ -90,7 +90,7 @@ class LinkedCompany {
   }
 
   /// A process with this worker.
-  void compute(std::size_t worker, const WorkerPlace& place) {
+  void compute(std::size_t worker, const WorkerTraits& place) {
     CompanyMember member({.version = "test",
                           .name = "test",
                           .hub = {.role = "worker"},
@@ -157,14 +157,14 @@ Offer offer_of(const JobSpec& spec) {
 
 LinksResult run_over_links(JobSpec spec, const LinksOptions& options) {
   Offer offer = offer_of(spec);
-  for (const WorkerPlace& place : spec.workers) {
+  for (const WorkerTraits& place : spec.workers) {
     spec.num_classes = std::max(spec.num_classes, place.execution_class + 1);
   }
   for (int number = 0; number < spec.num_classes; ++number) {
     offer.job.execution_classes.push_back({.name = class_name(number)});
   }
   JobClasses classes(offer.job.execution_classes);
-  const std::vector<WorkerPlace> places = std::exchange(spec.workers, {});
+  const std::vector<WorkerTraits> places = std::exchange(spec.workers, {});
   spec.waits_for_processes = !places.empty();
   LinkedCompany company(spec, options);
   std::vector<std::jthread> processes;

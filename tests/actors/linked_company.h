@@ -79,7 +79,7 @@ struct LinksResult {
   /// Bytes of tensors that one worker's process asked of another through the
   /// coordinator's.
   std::uint64_t bytes_relayed = 0;
-  std::vector<RemoteProcess> processes;
+  std::vector<Process> processes;
 };
 
 /// The offer of a job, with the part of its record that messages are checked

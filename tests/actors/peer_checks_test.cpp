@@ -191,12 +191,12 @@ TEST(PeerChecks, EndWithAProcessThatShowsWhatNobodyAskedFor) {
   const LinksResult result = run_over_links(job.spec, options);
   EXPECT_FALSE(result.job.failure) << result.job.failure->message;
   int dropped = 0;
-  for (const RemoteProcess& process : result.processes) {
-    if (process.gone) {
+  for (const Process& process : result.processes) {
+    if (process.has_left()) {
       ++dropped;
-      EXPECT_NE(process.gone->find("previews, which the job does not show"),
+      EXPECT_NE(process.cause.find("previews, which the job does not show"),
                 std::string::npos)
-          << *process.gone;
+          << process.cause;
     }
   }
   EXPECT_EQ(dropped, 1);

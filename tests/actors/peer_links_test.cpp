@@ -59,9 +59,9 @@ LinksOptions with_peers(Peers first, Peers second) {
 }
 
 /// Bytes sent and received, as the workers' processes report them.
-RemoteProcess total(const LinksResult& result) {
-  RemoteProcess sum;
-  for (const RemoteProcess& process : result.processes) {
+Process total(const LinksResult& result) {
+  Process sum;
+  for (const Process& process : result.processes) {
     EXPECT_GT(process.bytes_received, 0U) << process.process;
     sum.bytes_sent += process.bytes_sent;
     sum.bytes_received += process.bytes_received;
@@ -179,9 +179,9 @@ TEST(PeerLinks, MayBreakWhileValuesTravel) {
 /// Why each process that was dropped is no more, by number.
 std::map<int, std::string> dropped(const LinksResult& result) {
   std::map<int, std::string> gone;
-  for (const RemoteProcess& process : result.processes) {
-    if (process.gone) {
-      gone[process.process] = *process.gone;
+  for (const Process& process : result.processes) {
+    if (process.has_left()) {
+      gone[process.process] = process.cause;
     }
   }
   return gone;

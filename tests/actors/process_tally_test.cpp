@@ -22,16 +22,16 @@ TEST(ProcessTally, CountsTheRowsThatTheMethodsTook) {
     Company company({.kind = kind, .num_segments = 3}, 3, 7, two_and_one());
     company.raise_all();
     company.run_to_end();
-    const std::vector<ProcessFigures>& all = company.end.progress.processes;
+    const std::vector<Process>& all = company.end.progress.processes;
     ASSERT_EQ(all.size(), 2U);
-    EXPECT_EQ(all[0].workers, 2);
+    EXPECT_EQ(all[0].work.workers, 2);
     EXPECT_EQ(all[1].process, 1);
-    const std::uint64_t rows = all[0].rows + all[1].rows;
+    const std::uint64_t rows = all[0].work.rows + all[1].work.rows;
     const auto nfe = static_cast<std::uint64_t>(company.end.progress.nfe);
     EXPECT_EQ(rows, kind == MethodKind::batch ? nfe : 3 * nfe);
-    EXPECT_GT(all[0].rows, 0U);
-    EXPECT_GT(all[1].rows, 0U);
-    const std::uint64_t tasks = all[0].tasks + all[1].tasks;
+    EXPECT_GT(all[0].work.rows, 0U);
+    EXPECT_GT(all[1].work.rows, 0U);
+    const std::uint64_t tasks = all[0].work.tasks + all[1].work.tasks;
     EXPECT_GE(tasks, rows + 7) << "decodes are no rows";
   }
 }
@@ -56,10 +56,10 @@ TEST(ProcessTally, SharesBusyTimeAmongTheWorkersThatWereThere) {
       company.on(ValuesFetched{fetch.sample_index, fetch.run, {}});
     }
   }
-  const ProcessFigures& figures = company.end.progress.processes.at(0);
-  EXPECT_EQ(figures.busy, passes * milliseconds(6));
-  EXPECT_EQ(figures.present, passes * milliseconds(10));
-  EXPECT_DOUBLE_EQ(figures.busy_share(), 0.3);
+  const ProcessWork& work = company.end.progress.processes.at(0).work;
+  EXPECT_NEAR(work.busy_seconds, passes * 0.006, 1e-9);
+  EXPECT_NEAR(work.present_seconds, passes * 0.010, 1e-9);
+  EXPECT_NEAR(work.busy_share(), 0.3, 1e-9);
 }
 
 TEST(ProcessTally, EndsTheTimeOfAProcessThatLeft) {
@@ -70,11 +70,11 @@ TEST(ProcessTally, EndsTheTimeOfAProcessThatLeft) {
   company.forget(2);
   company.now += milliseconds(60);
   company.run_to_end();
-  const std::vector<ProcessFigures>& all = company.end.progress.processes;
-  EXPECT_EQ(all.at(0).present, milliseconds(100));
-  EXPECT_EQ(all.at(0).losses, 0);
-  EXPECT_EQ(all.at(1).present, milliseconds(40));
-  EXPECT_EQ(all.at(1).losses, 1);
+  const std::vector<Process>& all = company.end.progress.processes;
+  EXPECT_DOUBLE_EQ(all.at(0).work.present_seconds, 0.1);
+  EXPECT_EQ(all.at(0).work.losses, 0);
+  EXPECT_DOUBLE_EQ(all.at(1).work.present_seconds, 0.04);
+  EXPECT_EQ(all.at(1).work.losses, 1);
 }
 
 TEST(ProcessTally, CountsEachIncarnationThatWasLostOnce) {
@@ -85,8 +85,8 @@ TEST(ProcessTally, CountsEachIncarnationThatWasLostOnce) {
   company.raise(0);              // over an incarnation that nobody saw end
   company.on(WorkerDown{0, 2});  // which it has heard of already
   company.run_to_end();
-  EXPECT_EQ(company.end.progress.processes.at(0).losses, 2);
-  EXPECT_EQ(company.end.progress.processes.at(1).losses, 0);
+  EXPECT_EQ(company.end.progress.processes.at(0).work.losses, 2);
+  EXPECT_EQ(company.end.progress.processes.at(1).work.losses, 0);
   EXPECT_EQ(company.end.progress.recoveries, company.end.recoveries);
 }
 
@@ -101,17 +101,17 @@ TEST(ProcessTally, KeepsWhatAProcessHas) {
   company.on(ProcessJoined{1, {{.threads = 5}}, 0, means});
   company.on(ProcessDown{1, {}});
   company.run_to_end();
-  const std::vector<ProcessFigures>& all = company.end.progress.processes;
+  const std::vector<Process>& all = company.end.progress.processes;
   ASSERT_EQ(all.size(), 2U);
-  EXPECT_EQ(all[0].threads, 4);
+  EXPECT_EQ(all[0].work.threads, 4);
   EXPECT_EQ(all[0].means, options.means);
-  EXPECT_EQ(all[1].threads, 5);
+  EXPECT_EQ(all[1].work.threads, 5);
   EXPECT_EQ(all[1].means, means) << "also once it has left";
 }
 
-TEST(ProcessFigures, HasNoShareWithoutWorkersOrTime) {
-  EXPECT_EQ(ProcessFigures{}.busy_share(), 0);
-  EXPECT_EQ((ProcessFigures{.workers = 2}).busy_share(), 0);
+TEST(ProcessWork, HasNoShareWithoutWorkersOrTime) {
+  EXPECT_EQ(ProcessWork{}.busy_share(), 0);
+  EXPECT_EQ((ProcessWork{.workers = 2}).busy_share(), 0);
 }
 
 }  // namespace

@@ -157,13 +157,16 @@ TEST(Fields, NameEveryMember) {
       Offer, Join, EndWorker, PeerTokens, PeerAddress, JobOver, ProcessReport,
       DamagedValue, EncoderRecord, EncodingRecord, StandBy, EncodingDone,
       EncodingRefused, NextJob, Welcome, PeerGreeting, AskStatus, AskStop,
-      Granted, NodeStatus, JobStatus>();
+      Granted>();
   expect_all_members<SampleTask>(num_members<samplers::Task>() - 1);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
   expect_all_members<TextEncoded>(num_members<models::EncodedText>() - 1);
   expect_all_members<Applicant>(num_members<config::WorkerCount>() - 1);
-  expect_all_members<WorkerTraits>(-2);  // process, row_seconds
+  // All but clock_error; of a job all but nfe and rounds.
+  expect_all_members<Process>(num_members<ProcessWork>() - 2);
+  expect_all_members<JobStatus>(num_members<JobProgress>() - 3);
+  expect_all_members<WorkerTraits>(-3);  // process, row_seconds, options
 }
 
 TEST(Wire, IsWhatWireProtoSays) {
@@ -414,23 +417,24 @@ TEST(Wire, HasRoomForTheStatusOfTheLargestJob) {
   const std::vector<DeviceMeans> gpus(
       kMostShownDevices + 1,
       {{DeviceKind::cuda, 1 << 30}, std::string(5000, 'd'), ~0ULL});
-  const NodeStatus longest{
+  const Process longest{
       .name = std::string(5000, 'n'),
       .process = 1 << 30,
-      .tasks = ~0ULL,
-      .rows = ~0ULL,
+      .means = {~0ULL, ~0ULL, gpus},
+      .work = {.tasks = ~0ULL, .rows = ~0ULL},
+      .execution_classes = std::vector<std::string>(5, kClass),
       .bytes_sent = ~0ULL,
       .bytes_received = ~0ULL,
-      .cause = std::string(5000, 'c'),
-      .means = {~0ULL, ~0ULL, gpus},
-      .execution_classes = std::vector<std::string>(5, kClass)};
-  status.nodes.assign(kMostClientNodes + 1, longest);
+      .cause = std::string(5000, 'c')};
+  std::vector<Process>& nodes = status.progress.processes;
+  nodes.assign(kMostClientNodes + 1, longest);
   const auto came = std::get<JobStatus>(
       wire::decode_answer(bytes_of(wire::encode(ClientAnswer(status)))));
-  ASSERT_EQ(came.nodes.size(), kMostClientNodes);
-  EXPECT_EQ(came.nodes.back().name.size(), kMostName);
-  EXPECT_EQ(came.nodes.back().execution_classes.size(), kMostShownClasses);
-  EXPECT_EQ(came.nodes.back().means.devices.size(), kMostShownDevices);
+  ASSERT_EQ(came.progress.processes.size(), kMostClientNodes);
+  const Process& last = came.progress.processes.back();
+  EXPECT_EQ(last.name.size(), kMostName);
+  EXPECT_EQ(last.execution_classes.size(), kMostShownClasses);
+  EXPECT_EQ(last.means.devices.size(), kMostShownDevices);
 }
 
 TEST(Wire, LivesThroughChangedAndShortenedBytes) {

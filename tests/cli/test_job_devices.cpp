@@ -35,8 +35,8 @@ TEST(Company, TakesEveryGpuByItself) {
   EXPECT_EQ(request.required_bytes,
             sample_value_bytes(request, DeviceKind::cpu))
       << "the host holds results and cuts alone";
-  const std::vector<WorkerPlace> places =
-      worker_places(request.devices, request.num_threads, request.max_rows);
+  const std::vector<WorkerTraits> places =
+      workers_of(request.devices, request.num_threads, request.max_rows);
   ASSERT_EQ(places.size(), 2U);
   EXPECT_EQ(places[1].value_budget,
             request.devices[1].available_bytes -

@@ -13,29 +13,27 @@ namespace troupe::actors {
 namespace {
 
 JobStatus half_done() {
-  JobStatus status{.images_total = 8,
-                   .images_done = 3,
-                   .images_failed = 1,
-                   .images_cancelled = 2,
-                   .fraction = 0.5,
-                   .elapsed_seconds = 10,
-                   .seconds_left = 10,
-                   .recoveries = 4};
-  status.nodes.push_back({.name = "a:1",
-                          .workers = 2,
-                          .threads = 8,
-                          .status = "here",
-                          .means = {.memory_bytes = 4096}});
-  status.nodes.push_back({.name = "b\"\n:2",
-                          .process = 1,
-                          .workers = 1,
-                          .tasks = 70,
-                          .rows = 60,
-                          .busy_seconds = 7.5,
-                          .bytes_sent = 1000,
-                          .bytes_received = 2000,
-                          .losses = 5,
-                          .status = "left"});
+  JobStatus status{.progress = {.samples_total = 8,
+                                .samples_done = 3,
+                                .samples_failed = 1,
+                                .samples_cancelled = 2,
+                                .calls_done = 5,
+                                .calls_total = 10,
+                                .recoveries = 4},
+                   .elapsed_seconds = 10};
+  status.progress.processes = {{.name = "a:1",
+                                .means = {.memory_bytes = 4096},
+                                .work = {.workers = 2, .threads = 8}},
+                               {.name = "b\"\n:2",
+                                .process = 1,
+                                .work = {.workers = 1,
+                                         .tasks = 70,
+                                         .rows = 60,
+                                         .busy_seconds = 7.5,
+                                         .losses = 5},
+                                .bytes_sent = 1000,
+                                .bytes_received = 2000,
+                                .status = "left"}};
   return status;
 }
 

@@ -78,7 +78,7 @@ TEST(RunReport, NamesWorkersThatTheMethodHasWorkFor) {
                     .dtype = "f32"};
   EXPECT_EQ(line_of(picard, 1, 5), "picard on 5 workers");
   // Those of other processes count, and processes without a worker do not.
-  sequential.nodes = {{.name = "a"}, {.name = "b", .workers = 2}};
+  sequential.nodes = {{.name = "a"}, {.name = "b", .work = {.workers = 2}}};
   EXPECT_EQ(line_of(sequential, 9, 2),
             "sequential, each image on one of 2 workers of 1 process");
 }

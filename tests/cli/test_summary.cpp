@@ -42,18 +42,20 @@ TEST(Summary, HasEveryPromisedKey) {
 
 TEST(Summary, SaysHowManyRowsANodeMakesASecond) {
   // Two workers that were there for 10 s and worked a quarter of that.
-  const std::vector<NodeStatus> nodes = {
-      {.workers = 2, .rows = 60, .busy_seconds = 5, .busy_share = 0.25},
-      {.workers = 2}};
+  const std::vector<Process> nodes = {{.work = {.workers = 2,
+                                                .rows = 60,
+                                                .busy_seconds = 5,
+                                                .present_seconds = 10}},
+                                      {.work = {.workers = 2}}};
   const auto json = json_of(nodes);
   EXPECT_EQ(json[0]["rows_per_second"], 6.0);
   EXPECT_EQ(json[1]["rows_per_second"], 0.0);
 }
 
 TEST(Summary, SaysWhatANodeHas) {
-  const std::vector<NodeStatus> nodes = {
-      {.threads = 6,
-       .means = {64, 32, {{{DeviceKind::cuda, 1}, "GPU", 1000}, {}}}},
+  const std::vector<Process> nodes = {
+      {.means = {64, 32, {{{DeviceKind::cuda, 1}, "GPU", 1000}, {}}},
+       .work = {.threads = 6}},
       {}};
   const auto json = json_of(nodes);
   EXPECT_EQ(json[0]["threads"], 6);
