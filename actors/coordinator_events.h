@@ -313,5 +313,7 @@ using CoordinatorCommand =
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
+/// The number of the task that makes them. No method gives it.
+inline constexpr std::uint64_t kDecodeTask = ~std::uint64_t{0};
 
 }  // namespace troupe::actors

@@ -13,7 +13,6 @@
 namespace troupe::actors {
 namespace {
 
-using samplers::Op;
 using samplers::Task;
 
 /// Rows whose time is remembered: older ones count for half.
@@ -42,7 +41,7 @@ double seconds(TimePoint time) {
 
 /// Whether it goes to whichever worker of the class would be done first.
 bool CoordinatorPolicy::spreads(const Task& task) const {
-  return options_.method.kind->spreads && task.op == Op::evaluate;
+  return options_.method.kind->spreads && task.op->spreads;
 }
 
 /// The worker that computes this part: the planned one of the sample's group,
@@ -78,24 +77,24 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
   if (is_branch(task)) {
     return worker_of_branch(sample, task);
   }
-  return task.op == Op::decode ? decoder_of(sample)
+  return task.op->stays_beside ? worker_beside(sample, task)
                                : planned_worker(sample, task.part);
 }
 
-/// Who of the sample's group has the fewest decodes to do, of those that share
-/// the memory of the first: the decoder's weights are there.
-int CoordinatorPolicy::decoder_of(const Sample& sample) {
-  int best = planned_worker(sample, 0);
+/// Who of the sample's group has the fewest tasks of this op to do, of those
+/// that share the memory of the part's worker.
+int CoordinatorPolicy::worker_beside(const Sample& sample, const Task& task) {
+  int best = planned_worker(sample, task.part);
   if (best < 0) {
     return best;
   }
   const WorkerTraits first = at(best).traits;
-  const auto load_of = [this](int worker) {
+  const auto load_of = [&](int worker) {
     const Worker& one = at(worker);
-    const auto decodes = std::ranges::count_if(one.held, [](const auto& held) {
-      return held.second.work.task.op == Op::decode;
+    const auto same = std::ranges::count_if(one.held, [&](const auto& held) {
+      return held.second.work.task.op == task.op;
     });
-    return std::pair(decodes, one.heavy);
+    return std::pair(same, one.heavy);
   };
   for (const int other : groups_.group(sample.group).workers) {
     const Worker& one = at(other);
@@ -164,7 +163,7 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   if (worker.held.empty()) {
     worker.last_life = now_;
   }
-  if (is_heavy(work.task) && worker.heavy++ == 0) {
+  if (work.task.op->is_heavy() && worker.heavy++ == 0) {
     worker.heavy_since = now_;
   }
   note_load(index);
@@ -259,7 +258,7 @@ SampleTask CoordinatorPolicy::take_grant(int index, std::uint64_t number,
                                          bool is_answered) {
   Worker& worker = at(index);
   Outstanding granted = *worker.held.take(number);
-  worker.heavy -= is_heavy(granted.work.task) ? 1 : 0;
+  worker.heavy -= granted.work.task.op->is_heavy() ? 1 : 0;
   note_load(index);
   if (!is_answered && !granted.frees.empty()) {
     std::ranges::move(granted.frees,
@@ -282,7 +281,7 @@ void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
   for (const Answered& answered : pass) {
     const SampleTask& work = answered.work;
     Sample* sample = sample_of(work);
-    if (sample != nullptr && work.task.op != Op::decode) {
+    if (sample != nullptr && work.task.id != kDecodeTask) {
       sample->ticks += spent / static_cast<double>(pass.size());
     }
   }
@@ -307,15 +306,14 @@ void CoordinatorPolicy::note_load(int index) {
 
 /// How long rows take on the worker, as far as it is remembered.
 void CoordinatorPolicy::note_speed(Worker& worker, const GrantResult& event) {
-  if (event.grants.empty() ||
-      (event.span.op != Op::evaluate && event.span.op != Op::segment)) {
+  if (event.grants.empty() || !event.span.op->joins()) {
     return;
   }
   // A part of the network counts as the whole would: so workers that compute
   // different parts can be compared.
   const double taken =
       std::chrono::duration<double>(event.span.duration).count() /
-      (event.span.op == Op::segment ? share_of(event.span.segment) : 1);
+      share_of(event.span.op, event.span.segment);
   const auto rows = static_cast<double>(event.grants.size());
   worker.row_seconds += taken;
   worker.num_rows += rows;
@@ -363,8 +361,7 @@ SampleList CoordinatorPolicy::apply_results(
     try {
       if (apply_result(*sample, work.task, results[answered.place])) {
         accepted.push_back(work.sample_index);
-        tally_.finished_task(process, work.task.op == Op::evaluate ||
-                                          work.task.op == Op::segment);
+        tally_.finished_task(process, work.task.op->joins());
       }
     } catch (const Error& error) {
       if (!is_of_sample(error.code())) {
@@ -378,7 +375,7 @@ SampleList CoordinatorPolicy::apply_results(
 
 bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
                                      const samplers::TaskResult& result) {
-  if (task.op == Op::decode) {
+  if (task.id == kDecodeTask) {
     sample.is_decoded = true;
     bring_home(sample);
     return true;

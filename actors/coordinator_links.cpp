@@ -16,9 +16,9 @@
 namespace troupe::actors {
 namespace {
 
-using samplers::Op;
 using samplers::Slot;
 using samplers::Task;
+using samplers::ValueKind;
 
 /// A rehearsal takes up to some milliseconds.
 constexpr Duration kWeighEvery = std::chrono::seconds(5);
@@ -137,8 +137,12 @@ double CoordinatorPolicy::slowest_row(std::size_t group) const {
   return slowest;
 }
 
-/// Of the network's work. A peer can name any segment.
-double CoordinatorPolicy::share_of(int segment) const {
+/// Of the network's work, in a task of this op and segment. A peer can name any
+/// segment.
+double CoordinatorPolicy::share_of(samplers::Op op, int segment) const {
+  if (op->work != samplers::Work::segment) {
+    return op->joins() ? 1 : 0;
+  }
   const auto s = static_cast<std::size_t>(segment);
   const bool is_known = s < options_.segments.size();
   const double share = is_known ? options_.segments[s].share : 0;
@@ -149,19 +153,11 @@ std::uint64_t CoordinatorPolicy::output_bytes(const Task& task,
                                               std::size_t place) const {
   const ValueSizes& sizes = options_.value_sizes;
   const auto segment = static_cast<std::size_t>(task.segment);
-  const bool is_last =
-      task.segment + 1 == samplers::num_segments(options_.method);
-  if (task.op == Op::segment && place > 0) {
-    return sizes.skips;
-  }
-  if (task.op == Op::segment && !is_last) {
-    return segment < options_.segments.size()
-               ? options_.segments[segment].sent_bytes
-               : sizes.boundary;
-  }
-  const bool is_of_network = task.op == Op::segment ||
-                             task.op == Op::evaluate || task.op == Op::combine;
-  return is_of_network && place == 0 ? sizes.output : sizes.state;
+  const ValueKind kind = samplers::output_kind(
+      task, place, samplers::num_segments(options_.method));
+  return kind == ValueKind::boundary && segment < options_.segments.size()
+             ? options_.segments[segment].sent_bytes
+             : bytes_of(sizes, kind);
 }
 
 /// Processes of its workers that are alive.
@@ -384,10 +380,7 @@ double CoordinatorPolicy::seconds_per_call(std::size_t group,
                                            const std::set<int>& without) {
   if (!rehearsal_) {
     const auto cost_of = [this](const Task& task) {
-      TaskCost cost{task.op == Op::evaluate  ? 1
-                    : task.op == Op::segment ? share_of(task.segment)
-                                             : 0,
-                    {}};
+      TaskCost cost{share_of(task.op, task.segment), {}};
       for (std::size_t i = 0; i < task.outputs.size(); ++i) {
         cost.output_bytes.push_back(output_bytes(task, i));
       }

@@ -239,7 +239,7 @@ void CoordinatorPolicy::recall(int index) {
 bool CoordinatorPolicy::is_misplaced(const Sample& sample,
                                      const samplers::Task& task,
                                      int holder) const {
-  if (spreads(task) || task.op == samplers::Op::decode) {
+  if (spreads(task) || task.op->stays_beside) {
     return false;
   }
   const int planned = planned_worker(sample, task.part);

@@ -11,10 +11,8 @@ namespace troupe::actors {
 namespace {
 
 using samplers::InFlight;
-using samplers::Op;
 using samplers::Task;
 
-constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
 // With this many failures and no success the fault is the job's, not the
 // samples'.
 constexpr std::uint64_t kHopeless = 16;
@@ -333,12 +331,9 @@ void CoordinatorPolicy::finish_method(Sample& sample) {
     bring_home(sample);
     return;
   }
-  Task task;
-  task.id = kDecodeTask;
-  task.op = Op::decode;
-  task.inputs = {sample.method->result_slot()};
-  task.outputs = {kPixelsSlot};
-  route(sample, {sample.index, std::move(task)});
+  route(sample, {sample.index,
+                 samplers::decode_task(
+                     kDecodeTask, sample.method->result_slot(), kPixelsSlot)});
 }
 
 void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,

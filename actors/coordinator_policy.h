@@ -346,7 +346,7 @@ class CoordinatorPolicy {
   [[nodiscard]] GroupPace pace_of(std::size_t group) const;
   [[nodiscard]] double usual_row(int worker) const;
   [[nodiscard]] double slowest_row(std::size_t group) const;
-  [[nodiscard]] double share_of(int segment) const;
+  [[nodiscard]] double share_of(samplers::Op op, int segment) const;
   [[nodiscard]] std::uint64_t output_bytes(const samplers::Task& task,
                                            std::size_t place) const;
   [[nodiscard]] std::set<int> processes_of(std::size_t group) const;
@@ -414,7 +414,8 @@ class CoordinatorPolicy {
   [[nodiscard]] int worker_of(const Sample& sample, const samplers::Task& task);
   [[nodiscard]] bool spreads(const samplers::Task& task) const;
   [[nodiscard]] int planned_worker(const Sample& sample, int part) const;
-  [[nodiscard]] int decoder_of(const Sample& sample);
+  [[nodiscard]] int worker_beside(const Sample& sample,
+                                  const samplers::Task& task);
   [[nodiscard]] int most_open(const Sample& sample) const;
   [[nodiscard]] Duration round_trip_of(const Sample& sample) const;
   [[nodiscard]] int num_workers() const {

@@ -202,8 +202,7 @@ double CoordinatorPolicy::slowness(int worker, int other) const {
 
 /// A row that either of its sample's two workers may compute.
 bool CoordinatorPolicy::is_branch(const samplers::Task& task) const {
-  return options_.method.kind->splits_guidance &&
-         task.op == samplers::Op::evaluate;
+  return options_.method.kind->splits_guidance && task.op->spreads;
 }
 
 /// The worker of the task's branch, or the sample's other worker if that is

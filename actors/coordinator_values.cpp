@@ -26,7 +26,7 @@ bool CoordinatorPolicy::is_whole(const GrantResult& event,
     return std::ranges::find(event.held, name, &HeldValue::name) !=
            event.held.end();
   };
-  return result.scalars.size() == samplers::num_scalars(work.task.op) &&
+  return result.scalars.size() == samplers::num_scalars(work.task) &&
          std::ranges::all_of(work.task.outputs, is_held);
 }
 

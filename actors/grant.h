@@ -113,7 +113,7 @@ struct TraceSpan {
   int worker = 0;
   int process = 0;  ///< the worker's
   Device device;    ///< of that process
-  samplers::Op op = samplers::Op::evaluate;
+  samplers::Op op;
   std::uint64_t sample_index = 0;  ///< of the first row
   int rows = 1;                    ///< tasks that ran together
   int step = 0;                    ///< model-call index of the first row

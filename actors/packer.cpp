@@ -6,23 +6,16 @@
 namespace troupe::actors {
 namespace {
 
-using samplers::Op;
-
 /// Whether both may stand in one forward pass.
 bool joins(const SampleTask& a, const SampleTask& b) {
-  return !a.alone && !b.alone && a.task.op == b.task.op &&
-         a.task.op != Op::decode && a.task.segment == b.task.segment;
+  return !a.alone && !b.alone && a.task.op == b.task.op && a.task.op->joins() &&
+         a.task.segment == b.task.segment;
 }
 
 }  // namespace
 
-bool is_heavy(const samplers::Task& task) {
-  return task.op == Op::evaluate || task.op == Op::segment ||
-         task.op == Op::decode;
-}
-
 void Packer::push(SampleTask task) {
-  if (is_heavy(task.task)) {
+  if (task.task.op->is_heavy()) {
     heavy_.emplace_hint(heavy_.end(), arrivals_++, std::move(task));
   } else {
     cheap_.push_back(std::move(task));

@@ -10,19 +10,16 @@
 
 namespace troupe::actors {
 
-/// Whether a task takes a worker for long: not a combine, a step or a sweep.
-[[nodiscard]] bool is_heavy(const samplers::Task& task);
-
 /// The ready tasks of a worker. Joins tasks of one kind, of any samples, into
 /// groups that run as one forward pass: windows of different samples, begun and
 /// retired at different times. Sound because rows of a forward do not see each
 /// other, in values or in bits.
 ///
-/// Order: tasks without a forward (combine, step, sweep) first, since they make
+/// Order: tasks that are not heavy first, since they make
 /// new evaluations ready; then the task that came first, filled up with tasks
 /// of its kind in the order in which they came. So the samples of a pipeline go
-/// on side by side, and none is left alone at the end. A decode runs by itself.
-/// Thread: one; without I/O or clock.
+/// on side by side, and none is left alone at the end. A heavy task that does
+/// not join others runs by itself. Thread: one; without I/O or clock.
 class Packer {
  public:
   void push(SampleTask task);

@@ -37,7 +37,7 @@ Rehearsal::Rehearsal(samplers::Method& method, int calls,
                      cost.output_bytes.end());
       steps_.push_back(std::move(step));
       (void)method.apply({task.id, task.version,
-                          std::vector<double>(samplers::num_scalars(task.op))});
+                          std::vector<double>(samplers::num_scalars(task))});
     }
     steps_.back().is_last_of_its_wave = true;
   }

@@ -1,5 +1,6 @@
 #include "actors/value_room.h"
 
+#include <array>
 #include <limits>
 
 namespace troupe::actors {
@@ -10,6 +11,13 @@ std::uint64_t bytes_of(const samplers::LiveValues& values,
          static_cast<std::uint64_t>(values.outputs) * sizes.output +
          static_cast<std::uint64_t>(values.boundaries) * sizes.boundary +
          static_cast<std::uint64_t>(values.skips) * sizes.skips + sizes.pixels;
+}
+
+std::uint64_t bytes_of(const ValueSizes& sizes, samplers::ValueKind kind) {
+  const std::array all = {sizes.state, sizes.output, sizes.boundary,
+                          sizes.skips, sizes.pixels};
+  static_assert(all.size() == samplers::kNumValueKinds);
+  return all.at(static_cast<std::size_t>(kind));
 }
 
 std::string to_string(const ValueMemory& memory) {

@@ -25,6 +25,9 @@ struct ValueSizes {
 [[nodiscard]] std::uint64_t bytes_of(const samplers::LiveValues& values,
                                      const ValueSizes& sizes);
 
+[[nodiscard]] std::uint64_t bytes_of(const ValueSizes& sizes,
+                                     samplers::ValueKind kind);
+
 /// Where values lie: in a process's own memory, or in that of a GPU of its own.
 struct ValueMemory {
   int process = 0;

@@ -15,7 +15,6 @@ namespace troupe::actors {
 namespace {
 
 using samplers::BoundTask;
-using samplers::Op;
 using samplers::QueuedTasks;
 
 // Previews and points leave the worker: who gets them knows no device, so their
@@ -27,21 +26,6 @@ Tensor brought_back(ExecContext& ctx, const Tensor& tensor) {
              : kernels::read_back(ctx, kernels::borrow(ctx, tensor));
 }
 
-/// Where the states and the model output of the step are that a task takes.
-std::optional<samplers::StepSlots> step_taken(const samplers::Task& task) {
-  if (task.op != Op::sweep) {
-    return samplers::step_of(task);
-  }
-  return samplers::StepSlots{task.inputs.at(0), task.inputs.at(3),
-                             task.outputs.at(0)};
-}
-
-/// Whether the point that a task starts from is final: of a Picard round the
-/// first.
-bool is_final(const samplers::Task& task) {
-  return task.op != Op::sweep || task.inputs.at(0) == task.inputs.at(1);
-}
-
 Tensor latents_of(const QueuedTasks& queued, const BoundTask& bound,
                   samplers::Slot slot) {
   return std::get<samplers::SolverState>(queued.get(bound, slot)).latents;
@@ -51,9 +35,8 @@ Tensor latents_of(const QueuedTasks& queued, const BoundTask& bound,
 void add_preview(const QueuedTasks& queued, const BoundTask& bound,
                  ExecContext& ctx, const JobContext& job,
                  std::vector<Preview>& previews) {
-  const bool is_shown = job.previews && is_final(bound.task);
-  const auto step = is_shown ? step_taken(bound.task) : std::nullopt;
-  if (!step) {
+  const auto step = job.previews ? step_of(bound.task) : std::nullopt;
+  if (!step || !step->is_final) {
     return;
   }
   const auto output = std::get<Tensor>(queued.get(bound, step->model_output));
@@ -72,7 +55,7 @@ void add_points(const QueuedTasks& queued, const BoundTask& bound,
                 ExecContext& ctx, const JobContext& job,
                 std::vector<TrajectoryPoint>& points) {
   const samplers::Task& task = bound.task;
-  const auto step = job.trajectory ? step_taken(task) : std::nullopt;
+  const auto step = job.trajectory ? step_of(task) : std::nullopt;
   if (!step) {
     return;
   }
@@ -242,7 +225,7 @@ GrantResult Execution::finish() noexcept {
       // Before anybody can read what was made: whoever does so begins later.
       note_end();
       std::vector<HeldValue> made = made_values();
-      result_.outcome = TasksDone{job_.runner.finish(ctx_, *queued_)};
+      result_.outcome = TasksDone{job_.runner.finish(*queued_)};
       if (job_.trace) {
         std::ranges::transform(made, std::back_inserter(result_.made),
                                &HeldValue::name);

@@ -231,7 +231,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(DropRuns& drop) {
 /// pass, behind their makers: a Picard round is swept at once where all of its
 /// evaluations are there.
 void WorkerPolicy::join_readers(std::vector<SampleTask>& pass) {
-  if (is_heavy(pass.front().task) || pass.front().alone) {
+  if (pass.front().task.op->is_heavy() || pass.front().alone) {
     return;
   }
   std::set<ValueName> made;
@@ -251,7 +251,7 @@ void WorkerPolicy::join_readers(std::vector<SampleTask>& pass) {
       };
       for (const std::uint64_t id : wanted->waiters) {
         const Waiting* const found = waiting_.find(id);
-        if (found != nullptr && !is_heavy(found->task.task) &&
+        if (found != nullptr && !found->task.task.op->is_heavy() &&
             !found->task.alone &&
             std::ranges::all_of(found->missing, is_made)) {
           pass.push_back(take_whole(id));

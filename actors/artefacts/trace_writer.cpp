@@ -24,10 +24,6 @@ constexpr std::string_view kOpening =
     "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":"
     "\"troupe";
 
-/// By samplers::Op.
-constexpr std::array kOps = {"evaluate", "segment", "combine",
-                             "step",     "sweep",   "decode"};
-
 double microseconds(Duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
@@ -83,8 +79,7 @@ class TraceText {
         ",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":\"{}\","
         "\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{\"sample\":{},\"step\":{},"
         "\"segment\":{},\"rows\":{}}}}}",
-        span.process + 1, span.worker,
-        kOps.at(static_cast<std::size_t>(span.op)),
+        span.process + 1, span.worker, span.op->name,
         microseconds(span.start - start_), microseconds(span.duration),
         span.sample_index, span.step, span.segment, span.rows);
   }

@@ -4,15 +4,13 @@
 
 namespace troupe::actors::emulation {
 
-using samplers::Op;
 using samplers::Task;
 
 int Machine::rows_of(const Task& task) const noexcept {
-  if (task.op == Op::segment ||
-      (task.op == Op::evaluate && task.branch == samplers::Branch::guided)) {
-    return is_guided ? 2 : 1;
+  if (!task.op->joins()) {
+    return 0;
   }
-  return task.op == Op::evaluate ? 1 : 0;
+  return is_guided && task.branch == samplers::Branch::guided ? 2 : 1;
 }
 
 double Machine::pass_seconds(const Task& first, int rows) const {
@@ -20,7 +18,7 @@ double Machine::pass_seconds(const Task& first, int rows) const {
     return 0;
   }
   const double share =
-      first.op == Op::segment
+      first.op->work == samplers::Work::segment
           ? segment_shares.at(static_cast<std::size_t>(first.segment))
           : 1.0;
   return step_ms * 1e-3 * share * (1 + row_slope * (rows - 1));

@@ -11,11 +11,10 @@
 namespace troupe::actors::emulation {
 namespace {
 
-using samplers::Op;
 using samplers::Task;
 
 bool spreads(const Placement& placement, const Task& task) {
-  return placement.spreads && task.op == Op::evaluate;
+  return placement.spreads && task.op->spreads;
 }
 
 /// Whether two parts of a sample are on different devices in every group.

@@ -10,7 +10,6 @@
 namespace troupe::actors {
 namespace {
 
-using samplers::Op;
 using samplers::Task;
 
 /// Far more than a pass takes, and far less than a clock can count.
@@ -45,45 +44,30 @@ void check_look(const char* what, std::uint64_t sample_index, int call,
              place + ": latents of another shape or kind than the job's");
 }
 
-std::size_t least_inputs(const Task& task,
-                         const samplers::MethodOptions& method) {
-  switch (task.op) {
-    case Op::sweep:
-      return 4;
-    case Op::combine:
-      return task.outputs.size() == 2 ? 3 : 2;
-    case Op::step:
-      return 2;
-    case Op::segment:
-      return samplers::takes_skips(method, task.segment) ? 2 : 1;
-    default:
-      return 1;
-  }
-}
-
 void check_task(const SampleTask& work, const JobRecord& job) {
   const Task& task = work.task;
   const int calls = num_calls(job);
   const int segments = static_cast<int>(job.cuts.size()) - 1;
   check_range("a task of a sample", work.sample_index, job.begin, job.end);
-  check_range("a task from a call", task.from, 0,
-              task.op == Op::decode ? calls + 1 : calls);
+  check_range("a task from a call", task.from, 0, calls);
   check_range("a task to a call", task.to, 0, calls + 1);
   check_range("a task with the timestep of a call", task.timestep_call, 0,
               calls);
   check_range("a task of a segment", task.segment, 0, std::max(segments, 1));
-  const std::size_t least_outputs =
-      task.op == Op::segment && samplers::keeps_skips(job.method, task.segment)
-          ? 2
-          : 1;
-  check_that(task.inputs.size() >= least_inputs(task, job.method) &&
-                 task.outputs.size() >= least_outputs,
-             "a task with too few slots");
-  if (task.op == Op::sweep || samplers::step_of(task)) {
+  check_that(samplers::is_whole(task),
+             "a task with too few slots or too many");
+  if (task.op->work == samplers::Work::segment) {
+    const auto has_skips = [&](bool are_there, const samplers::Slots& slots) {
+      check_that(!are_there || slots.size() == 2, "a task without its skips");
+    };
+    has_skips(samplers::takes_skips(job.method, task.segment), task.inputs);
+    has_skips(samplers::keeps_skips(job.method, task.segment), task.outputs);
+  }
+  if (samplers::step_of(task)) {
     check_that(task.to > task.from, "a step that leads to no later call");
   }
-  if (task.op == Op::sweep) {
-    check_range("a sweep's points", task.outputs.size(), std::size_t{1},
+  if (task.op->outputs.number.most == samplers::kOneForEachCall) {
+    check_range("a task's outputs", task.outputs.size(), std::size_t{1},
                 static_cast<std::size_t>(calls - task.from) + 1);
   }
 }

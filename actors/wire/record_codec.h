@@ -81,9 +81,6 @@ enum class WireType : std::uint8_t {
 };
 
 /// Enums that travel ten thousand times a second: by number, others by name.
-constexpr samplers::Op last_of(samplers::Op /*kind*/) {
-  return samplers::Op::decode;
-}
 constexpr samplers::Branch last_of(samplers::Branch /*kind*/) {
   return samplers::Branch::uncond;
 }
@@ -211,6 +208,7 @@ class RecordWriter {
   void put(const FieldKey& key, T value) {
     put(key, static_cast<std::uint32_t>(value));
   }
+  void put(const FieldKey& key, samplers::Op op) { put(key, op.number()); }
   void put(const FieldKey& /*key*/, Duration value) {
     if (const std::int64_t count = value.count(); count != 0) {
       tag(WireType::varint);
@@ -459,6 +457,12 @@ class RecordReader {
     get(number);
     value = static_cast<T>(
         narrowed(number, static_cast<std::uint32_t>(last_of(T{}))));
+  }
+  void get(samplers::Op& op) {
+    std::uint32_t number = 0;
+    get(number);
+    op = samplers::Op(samplers::kOpTable[narrowed(
+        number, static_cast<std::uint32_t>(samplers::kOpTable.size() - 1))]);
   }
   void get(Duration& value) {
     value = {};

@@ -13,6 +13,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "samplers/parallel/method_row.h"
+#include "samplers/parallel/op_row.h"
 
 namespace troupe::samplers {
 
@@ -42,6 +43,7 @@ class ByteWriter {
     }
     bytes_.push_back(static_cast<char>(value));
   }
+  void number(Op op) { number(op.number()); }
   /// Of a vector of numbers.
   template <typename Numbers>
   void numbers(const Numbers& values) {
@@ -89,6 +91,9 @@ class ByteReader {
   void number(T& value,
               std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
     value = static_cast<T>(next(static_cast<std::uint64_t>(largest)));
+  }
+  void number(Op& op) {
+    op = Op(kOpTable[static_cast<std::size_t>(next(kOpTable.size() - 1))]);
   }
   template <typename Numbers>
   void numbers(Numbers& values) {

@@ -11,23 +11,10 @@
 #include "kernels/core/inline_vector.h"
 #include "samplers/evaluator.h"
 #include "samplers/options.h"
+#include "samplers/parallel/op_row.h"
 #include "samplers/schedule.h"
 
 namespace troupe::samplers {
-
-/// What a task computes. Arithmetic is done by TaskRunner on the worker that
-/// holds the slots; methods only move slot numbers and scalars.
-enum class Op : std::uint8_t {
-  evaluate,  ///< state slot → model output slot (one branch or both), and with
-             ///< a second output the next state: no wait between the two
-  segment,  ///< part of an evaluation: boundary in, boundary or output out;
-            ///< in an onion also skips out, or skips in
-  combine,  ///< two branch outputs → guided output, and with a state as
-            ///< third input the next state
-  step,     ///< state + model output → next state
-  sweep,    ///< one Picard update of a point; scalars: its residual
-  decode    ///< final state → pixels
-};
 
 /// A place for a tensor, solver state or boundary, numbered by the method. A
 /// slot is written by one task only, never changed in place and never reused.
@@ -35,42 +22,48 @@ using Slot = std::uint32_t;
 /// The few slots of a task.
 using Slots = InlineVector<Slot, 4>;
 
+/// Arithmetic is done by TaskRunner on the worker that holds the slots; methods
+/// only move slot numbers and scalars.
 struct Task {
   std::uint64_t id = 0;       ///< unique within the method instance
   std::uint32_t version = 0;  ///< rises when the same id is issued again
-  Op op = Op::evaluate;
+  Op op = {};
   Branch branch = Branch::guided;
-  int segment = 0;        ///< op segment
+  int segment = 0;        ///< of Work::segment
   int part = 0;           ///< logical worker: 0 is the sample's home
   int from = 0;           ///< model-call index
-  int to = 0;             ///< step, sweep: next call
+  int to = 0;             ///< of a solver step: the next call
   int timestep_call = 0;  ///< whose timestep the network gets
   Slots inputs = {};
   Slots outputs = {};
 };
 
-/// The solver step that a task ends with: a step, or an evaluation or a
-/// combination that goes on to it.
+/// The solver step that a task takes.
 struct StepSlots {
   Slot state = 0;
   Slot model_output = 0;
   Slot next_state = 0;
+  bool is_final = true;  ///< the state: no later task corrects it
 };
+/// Nothing for a task that takes no step. Errors: Errc::internal for a task
+/// that is not `is_whole`.
 [[nodiscard]] std::optional<StepSlots> step_of(const Task& task);
+/// Whether a task has as many slots as its op allows.
+[[nodiscard]] bool is_whole(const Task& task);
+/// What stands in an output of the task.
+[[nodiscard]] ValueKind output_kind(const Task& task, std::size_t place,
+                                    int num_segments);
+/// The task that makes pixels of a method's result. Its driver numbers it.
+[[nodiscard]] Task decode_task(std::uint64_t id, Slot result, Slot pixels);
 
-/// Scalars of a sweep, for the value it gave the next point: rms(new − old) ÷
-/// the accept rule's scale, and 1 if every byte stayed the same. Other tasks
-/// have none.
 struct TaskResult {
   std::uint64_t id = 0;
   std::uint32_t version = 0;
-  std::vector<double> scalars;
+  std::vector<double> scalars;  ///< as the op's row says
 };
 
-/// How many scalars the result of such a task has.
-[[nodiscard]] constexpr std::size_t num_scalars(Op op) {
-  return op == Op::sweep ? 2 : 0;
-}
+/// How many scalars the result of the task has.
+[[nodiscard]] std::size_t num_scalars(const Task& task);
 
 struct Progress {
   int accepted = 0;  ///< points of the chain that are final

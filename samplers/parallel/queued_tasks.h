@@ -1,13 +1,13 @@
 #pragma once
 
-#include <cstddef>
+#include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "kernels/core/queue_mark.h"
 #include "kernels/reduction.h"
-#include "samplers/parallel/sweep.h"
 #include "samplers/parallel/task_runner.h"
 
 namespace troupe::samplers {
@@ -23,15 +23,10 @@ struct QueuedTasks {
     SlotTable::Value value;
     bool is_pixels = false;  ///< becomes bytes once it is there
   };
-  struct Step {
+  /// Once a task's work is done: makes the scalars of its result, or throws.
+  struct Verdict {
     const BoundTask* bound;
-    Tensor latents;      ///< that it started from
-    std::size_t finite;  ///< place of `all_finite` in the readings
-  };
-  struct Sweep {
-    const BoundTask* bound;
-    SweepInput input;
-    SweepOutput output;
+    std::function<std::vector<double>(std::span<const double> readings)> judge;
   };
 
   explicit QueuedTasks(std::vector<BoundTask> bound)
@@ -61,8 +56,7 @@ struct QueuedTasks {
 
   std::vector<BoundTask> tasks;
   std::optional<kernels::Readings> readings;
-  std::vector<Step> steps;
-  std::vector<Sweep> sweeps;
+  std::vector<Verdict> verdicts;
   std::vector<Output> outputs;
   QueueMark end;  ///< when it has passed, all is done
 };

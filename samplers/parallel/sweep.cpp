@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
+
+#include "samplers/parallel/op_run.h"
 
 namespace troupe::samplers {
 namespace {
@@ -49,16 +50,18 @@ void add_guesses(ExecContext& ctx, const SweepInput& input,
   }
 }
 
-}  // namespace
-
-Error non_finite_error(std::uint64_t sample_index, int call,
-                       const Schedule& schedule) {
-  return {Errc::non_finite, "step",
-          "the latents of sample " + std::to_string(sample_index) +
-              " are not finite after step " + std::to_string(call + 1) +
-              " of " + std::to_string(schedule.num_model_calls()),
-          "check the weights with `troupe inspect`, or use --dtype f32"};
+/// Adds to a sweep's error which evaluation it came from, and then its block.
+[[noreturn]] void name_output(const OpRun& run, const BoundTask& bound,
+                              const SweepInput& input, const Error& error) {
+  kernels::Readings readings(run.ctx, 1);
+  readings.all_finite(input.output);
+  if (readings.wait().front() != 0.0) {
+    throw error;
+  }
+  run.name_block(bound, input.call, input.old_here, error);
 }
+
+}  // namespace
 
 SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
                         kernels::Readings& readings) {
@@ -99,6 +102,36 @@ std::vector<double> sweep_scalars(const SweepInput& input,
                            ? settled_scale(input.schedule, input.call + 1)
                            : input.schedule.residual_scale(input.call + 1);
   return {std::sqrt(point[kSquares] / size) / scale, point[kUnchanged]};
+}
+
+void run_sweep(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Task& task = bound.task;
+  SweepInput input{.schedule = run.schedule,
+                   .options = run.options,
+                   .noise = run.noise,
+                   .sample_index = bound.sample_index,
+                   .call = task.from,
+                   .is_first = step_of(task)->is_final,
+                   .state = run.state(bound, task.inputs.at(0)),
+                   .old_here = run.latents(bound, 1),
+                   .old_next = run.latents(bound, 2),
+                   .output = run.tensor(bound, 3),
+                   .num_guesses = task.outputs.size() - 1};
+  SweepOutput output = sweep_point(run.ctx, input, *run.queued.readings);
+  for (std::size_t i = 0; i < output.states.size(); ++i) {
+    run.write_state(bound, task.outputs.at(i), task.to + static_cast<int>(i),
+                    output.states[i]);
+  }
+  run.queued.verdicts.push_back(
+      {&bound, [run, &bound, input = std::move(input),
+                output = std::move(output)](std::span<const double> values) {
+         try {
+           return sweep_scalars(input, output, values);
+         } catch (const Error& error) {
+           name_output(run, bound, input, error);
+         }
+       }});
 }
 
 }  // namespace troupe::samplers

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "kernels/core/error.h"
 #include "kernels/reduction.h"
 #include "samplers/options.h"
 #include "samplers/solver.h"
@@ -62,14 +61,10 @@ inline constexpr std::size_t kReadingsPerPoint = 3;
 /// > 0. 1 ≤ point ≤ num_model_calls().
 [[nodiscard]] double settled_scale(const Schedule& schedule, int point);
 
-/// The scalars of a sweep, as TaskResult says, from the values read.
+/// The scalars of a sweep from the values read.
 /// Errors: Errc::non_finite with sample and step.
 [[nodiscard]] std::vector<double> sweep_scalars(const SweepInput& input,
                                                 const SweepOutput& output,
                                                 std::span<const double> values);
-
-/// Errc::non_finite, naming the sample and the step that made the latents.
-[[nodiscard]] Error non_finite_error(std::uint64_t sample_index, int call,
-                                     const Schedule& schedule);
 
 }  // namespace troupe::samplers

@@ -12,7 +12,7 @@ template <typename Bytes, typename TaskType>
 void transfer_task(Bytes& bytes, TaskType& task) {
   bytes.number(task.id);
   bytes.number(task.version, std::numeric_limits<std::uint32_t>::max() - 1);
-  bytes.number(task.op, Op::decode);
+  bytes.number(task.op);
   bytes.number(task.branch, Branch::uncond);
   bytes.number(task.segment);
   bytes.number(task.part);
@@ -23,31 +23,7 @@ void transfer_task(Bytes& bytes, TaskType& task) {
   bytes.numbers(task.outputs);
 }
 
-void check_slots(const Task& task) {
-  const std::size_t least_inputs =
-      task.op == Op::combine && task.outputs.size() == 2 ? 3
-      : task.op == Op::step || task.op == Op::combine    ? 2
-                                                         : 1;
-  require(task.id != 0 && task.inputs.size() >= least_inputs &&
-              !task.outputs.empty(),
-          Errc::corrupt_file, "snapshot", "has a task with too few slots");
-}
-
 }  // namespace
-
-std::optional<StepSlots> step_of(const Task& task) {
-  const bool goes_on = task.outputs.size() == 2;
-  if (task.op == Op::step) {
-    return StepSlots{task.inputs.at(0), task.inputs.at(1), task.outputs.at(0)};
-  }
-  if (task.op == Op::evaluate && goes_on) {
-    return StepSlots{task.inputs.at(0), task.outputs.at(0), task.outputs.at(1)};
-  }
-  if (task.op == Op::combine && goes_on) {
-    return StepSlots{task.inputs.at(2), task.outputs.at(0), task.outputs.at(1)};
-  }
-  return std::nullopt;
-}
 
 Slot TaskBook::new_slot() {
   (void)slots_[next_slot_];
@@ -196,7 +172,8 @@ void TaskBook::load(ByteReader& in) {
   for (std::size_t left = in.count(); left > 0; --left) {
     Task& task = tasks.emplace_back();
     transfer_task(in, task);
-    check_slots(task);
+    require(task.id != 0 && is_whole(task), Errc::corrupt_file, "snapshot",
+            "has a task that is not whole");
     ++task.version;
     for (const Slot slot : task.outputs) {
       use_of(slot).is_made = false;

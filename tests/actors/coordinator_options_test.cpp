@@ -63,7 +63,7 @@ void expect_same(Method& one, Method& other) {
       // Residuals that are accepted at some points, and not at others.
       const samplers::TaskResult result{
           tasks[i].id, tasks[i].version,
-          std::vector<double>(samplers::num_scalars(tasks[i].op),
+          std::vector<double>(samplers::num_scalars(tasks[i]),
                               num_tasks % 3 == 0 ? 1.0 : 0.0)};
       ASSERT_EQ(one.apply(result), other.apply(result));
       ASSERT_EQ(one.snapshot(), other.snapshot());

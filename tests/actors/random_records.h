@@ -69,6 +69,9 @@ class RandomFields {
     value = static_cast<T>(
         below(static_cast<std::uint64_t>(wire::last_of(T{})) + 1));
   }
+  void fill(samplers::Op& op) {
+    op = samplers::Op(samplers::kOpTable[below(samplers::kOpTable.size())]);
+  }
   void fill(Duration& value) {
     std::int64_t count = 0;
     fill(count);

@@ -129,6 +129,7 @@ class ProtoText {
     return "repeated " + type_of(key, T{});
   }
   std::string type_of(Key, const samplers::Slots&) { return "repeated uint32"; }
+  std::string type_of(Key, samplers::Op) { return "uint32"; }
   template <typename T>
   std::string message() {
     add<T>();

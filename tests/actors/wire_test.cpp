@@ -339,8 +339,14 @@ TEST(Wire, RefusesNumbersThatNobodyHas) {
   EXPECT_THROW((void)there_and_back(DamagedValue{4, 4}), Error);
   EXPECT_THROW((void)there_and_back(DamagedValue{4, -1}), Error);
   auto grant = random_message<Grant>(1);
-  grant.tasks[0].task.op = static_cast<samplers::Op>(9);
-  EXPECT_THROW((void)there_and_back(grant), Error);
+  troupe::wire::News message;
+  ASSERT_TRUE(message.ParseFromString(wire::encode(News(grant))));
+  message.mutable_grant()->mutable_tasks(0)->set_op(samplers::kOpTable.size());
+  EXPECT_THROW((void)wire::decode_news(bytes_of(message.SerializeAsString())),
+               Error);
+  const samplers::OpRow unknown{};
+  grant.tasks[0].task.op = samplers::Op(unknown);
+  EXPECT_THROW((void)wire::encode(News(grant)), Error) << "it has no number";
   grant = random_message<Grant>(1);
   grant.tasks.clear();
   EXPECT_THROW((void)there_and_back(grant), Error);

@@ -236,7 +236,7 @@ class RandomWorker {
         made.insert({work.sample_index, work.run, slot});
       }
     }
-    const bool is_forward = is_heavy(pass->tasks.front().task);
+    const bool is_forward = pass->tasks.front().task.op->is_heavy();
     EXPECT_TRUE(!is_forward || std::cmp_less_equal(pass->tasks.size(),
                                                    std::max(max_rows_, 1)));
     for (const RemoteValue& value : pass->remote_inputs) {

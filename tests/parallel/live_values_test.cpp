@@ -48,7 +48,7 @@ class CountingRun {
         order_(order),
         max_open_(max_open),
         random_(seed),
-        late_op_(static_cast<Op>(seed % 5)),
+        late_op_(kOpTable[seed % 5]),
         method_(make_method(options, schedule)) {}
 
   [[nodiscard]] LiveValues run() {
@@ -115,15 +115,7 @@ class CountingRun {
     };
     for (const Task& task : pending_) {
       for (std::size_t k = 0; k < task.outputs.size(); ++k) {
-        const bool is_skips = task.op == Op::segment && k > 0;
-        const bool is_state =
-            k > 0 || task.op == Op::step || task.op == Op::sweep;
-        const bool is_boundary =
-            task.op == Op::segment && task.segment + 1 < num_segments(options_);
-        add(task.outputs[k], is_skips      ? ValueKind::skips
-                             : is_state    ? ValueKind::state
-                             : is_boundary ? ValueKind::boundary
-                                           : ValueKind::output);
+        add(task.outputs[k], output_kind(task, k, num_segments(options_)));
       }
     }
     for (const Slot slot : std::set<Slot>(left)) {
@@ -151,6 +143,14 @@ class CountingRun {
     const Task task = pending_[can_run[chosen]];
     pending_.erase(pending_.begin() +
                    static_cast<std::ptrdiff_t>(can_run[chosen]));
+    EXPECT_TRUE(is_whole(task));
+    for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+      const ValueKind kind = task.op->inputs.kinds.at(i);
+      const bool is_start = kind == ValueKind::boundary && task.segment == 0;
+      EXPECT_EQ(kind_of(table_.find(task.inputs[i]).value()),
+                is_start ? ValueKind::state : kind)
+          << task.op->name;
+    }
     const auto made = compute(task, table_, options_);
     for (std::size_t k = 0; k < task.outputs.size(); ++k) {
       EXPECT_TRUE(table_.put(task.outputs[k], made->outputs[k]));

@@ -15,7 +15,7 @@ namespace troupe::samplers {
 [[nodiscard]] inline std::vector<TaskResult> run_tasks(
     TaskRunner& runner, ExecContext& ctx, std::span<const BoundTask> tasks) {
   const auto queued = runner.queue(ctx, {tasks.begin(), tasks.end()});
-  return runner.finish(ctx, *queued);
+  return runner.finish(*queued);
 }
 
 /// Removes and returns the next tasks to run: all sweeps, or without sweeps all

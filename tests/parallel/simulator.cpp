@@ -21,7 +21,7 @@ std::vector<BoundTask> take_group(std::vector<BoundTask>& tasks,
         group.empty() ||
         (group.size() < most && group.front().task.op == bound.task.op &&
          group.front().task.segment == bound.task.segment &&
-         bound.task.op != Op::decode);
+         bound.task.op->joins());
     if (joins) {
       group.push_back(std::move(bound));
     }
@@ -61,7 +61,7 @@ Tensor Simulator::latents(std::size_t i) const {
 
 void Simulator::place(std::size_t sample, const Task& task) {
   const std::size_t worker =
-      task.op == Op::evaluate && task.part == 0
+      task.op->spreads && task.part == 0
           ? below(workers_.size())
           : static_cast<std::size_t>(task.part) % workers_.size();
   workers_[worker].push_back(

@@ -8,8 +8,6 @@
 namespace troupe::actors::simulator {
 namespace {
 
-using samplers::Op;
-
 /// As CoordinatorOptions has them.
 const CoordinatorOptions& limits() {
   static const CoordinatorOptions options;
@@ -24,7 +22,7 @@ std::string named(const SampleTask& work) {
 
 bool is_forward(const Grant& grant) {
   return std::ranges::any_of(grant.tasks, [](const SampleTask& work) {
-    return work.task.op == Op::evaluate || work.task.op == Op::segment;
+    return work.task.op->joins();
   });
 }
 

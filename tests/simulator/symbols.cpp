@@ -1,9 +1,11 @@
 #include "tests/simulator/symbols.h"
 
+#include <span>
 #include <utility>
 
 #include "actors/random.h"
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 
 namespace troupe::actors::simulator {
 namespace {
@@ -17,25 +19,11 @@ Symbol joined(Symbol left, std::uint64_t right) {
 }
 
 Symbol named(Op op, std::uint64_t kind) {
-  return joined(static_cast<std::uint64_t>(op), kind);
+  return joined(xxh3_64(std::as_bytes(std::span(op->name))), kind);
 }
 
 Symbol of_kind(ValueKind kind, std::uint64_t hash) {
   return hash / 8 * 8 + static_cast<Symbol>(kind);
-}
-
-/// Of the task's output with this number; a sweep makes states alone.
-ValueKind kind_of_output(const Task& task, std::size_t number,
-                         int num_segments) {
-  if (task.op == Op::segment && number > 0) {
-    return ValueKind::skips;
-  }
-  if (task.op == Op::step || number > 0) {
-    return ValueKind::state;
-  }
-  const bool is_boundary =
-      task.op == Op::segment && task.segment + 1 < num_segments;
-  return is_boundary ? ValueKind::boundary : ValueKind::output;
 }
 
 std::optional<std::vector<Symbol>> read(
@@ -54,8 +42,8 @@ std::optional<std::vector<Symbol>> read(
   return values;
 }
 
-/// Everything but sweeps. Ids, versions and parts are not in it: they say who
-/// computes, not what.
+/// Of every op that has no exception below. Ids, versions and parts are not in
+/// it: they say who computes, not what.
 Symbol output_of(const Task& task, const std::vector<Symbol>& inputs,
                  std::size_t number) {
   Symbol value = named(task.op, number);
@@ -202,7 +190,7 @@ std::optional<SymbolicResult> compute(
   } else {
     for (std::size_t k = 0; k < task.outputs.size(); ++k) {
       made.outputs.push_back(
-          of_kind(kind_of_output(task, k, samplers::num_segments(method)),
+          of_kind(output_kind(task, k, samplers::num_segments(method)),
                   output_of(task, *inputs, k)));
     }
   }

@@ -16,13 +16,12 @@
 
 namespace troupe::actors::simulator {
 
-/// A value as a number: a hash of the operation and of its inputs. Two values
-/// are equal if and only if they were made in the same way. The last three bits
-/// say of which kind the value is.
+/// A value as a number: a hash of the op's name and inputs. Two values are
+/// equal if and only if they were made in the same way. The last three bits say
+/// of which kind the value is.
 using Symbol = std::uint64_t;
 
-enum class ValueKind : std::uint8_t { state, output, boundary, skips, pixels };
-inline constexpr std::size_t kNumValueKinds = 5;
+using samplers::ValueKind;
 [[nodiscard]] constexpr ValueKind kind_of(Symbol symbol) {
   return static_cast<ValueKind>(symbol % 8);
 }
@@ -48,9 +47,11 @@ class SymbolTable {
     return values_;
   }
   [[nodiscard]] std::uint64_t bytes(const ValueSizes& sizes) const {
-    return num_of_[0] * sizes.state + num_of_[1] * sizes.output +
-           num_of_[2] * sizes.boundary + num_of_[3] * sizes.skips +
-           num_of_[4] * sizes.pixels;
+    std::uint64_t sum = 0;
+    for (std::size_t kind = 0; kind < num_of_.size(); ++kind) {
+      sum += num_of_[kind] * bytes_of(sizes, static_cast<ValueKind>(kind));
+    }
+    return sum;
   }
 
  private:
@@ -59,7 +60,8 @@ class SymbolTable {
   }
 
   std::uint64_t sample_index_;
-  std::array<std::uint64_t, kNumValueKinds> num_of_{};  ///< values, by kind
+  std::array<std::uint64_t, samplers::kNumValueKinds>
+      num_of_{};  ///< values, by kind
   FlatTable<samplers::Slot, Symbol> values_;
   std::vector<bool> erased_;  ///< by slot
 };

@@ -107,9 +107,7 @@ void World::end_pass(int index) {
   }
   for (const Pass::Made& made : pass.made) {
     for (std::size_t k = 0; k < made.outputs.size(); ++k) {
-      const samplers::Slot slot = made.work.task.op == samplers::Op::decode
-                                      ? kPixelsSlot
-                                      : made.work.task.outputs.at(k);
+      const samplers::Slot slot = made.work.task.outputs.at(k);
       ledger_.expect(made.table->put(slot, made.outputs[k]),
                      "a slot is written with another value");
       pass.result.held.push_back(

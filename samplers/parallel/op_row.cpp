@@ -1,0 +1,65 @@
+#include "samplers/parallel/op_row.h"
+
+#include <algorithm>
+
+#include "kernels/core/error.h"
+#include "samplers/parallel/method.h"
+
+namespace troupe::samplers {
+namespace {
+
+bool is_within(const Limits& limits, std::size_t number) {
+  return number >= limits.least && number <= limits.most;
+}
+
+/// Whether a task goes on to the solver step that its op may take.
+bool takes_step(const Task& task) {
+  return task.op->step && task.outputs.size() > task.op->step->next_state;
+}
+
+}  // namespace
+
+std::uint32_t Op::number() const {
+  const auto found =
+      std::ranges::find(kOpTable, row_, [](const OpRow& row) { return &row; });
+  require(found != kOpTable.end(), Errc::internal, "op", "is not in the table");
+  return static_cast<std::uint32_t>(found - kOpTable.begin());
+}
+
+std::optional<StepSlots> step_of(const Task& task) {
+  if (!takes_step(task)) {
+    return std::nullopt;
+  }
+  const StepPlaces& at = *task.op->step;
+  const Slot state = task.inputs.at(at.state);
+  return StepSlots{
+      .state = state,
+      .model_output = at.model_output ? task.inputs.at(*at.model_output)
+                                      : task.outputs.at(0),
+      .next_state = task.outputs.at(at.next_state),
+      .is_final = !at.old_state || task.inputs.at(*at.old_state) == state};
+}
+
+bool is_whole(const Task& task) {
+  return is_within(task.op->inputs.number, task.inputs.size()) &&
+         is_within(task.op->outputs.number, task.outputs.size()) &&
+         (!takes_step(task) || task.inputs.size() > task.op->step->state);
+}
+
+ValueKind output_kind(const Task& task, std::size_t place, int num_segments) {
+  const auto& kinds = task.op->outputs.kinds;
+  const ValueKind kind = kinds[std::min(place, kinds.size() - 1)];
+  return kind == ValueKind::boundary && task.segment + 1 >= num_segments
+             ? ValueKind::output
+             : kind;
+}
+
+std::size_t num_scalars(const Task& task) {
+  return task.op->scalars == nullptr ? 0 : task.op->scalars(task);
+}
+
+Task decode_task(std::uint64_t id, Slot result, Slot pixels) {
+  return {.id = id, .op = Op::decode, .inputs = {result}, .outputs = {pixels}};
+}
+
+}  // namespace troupe::samplers

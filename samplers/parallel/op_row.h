@@ -1,0 +1,205 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+
+// What a task computes: one row for each op. To add one: see README.md.
+
+namespace troupe::samplers {
+
+struct BoundTask;
+struct OpRun;
+struct Task;
+
+/// What a slot holds.
+enum class ValueKind : std::uint8_t {
+  state,
+  output,    ///< of the network
+  boundary,  ///< from one segment to the next
+  skips,     ///< that a segment keeps for its mirror
+  pixels
+};
+inline constexpr std::size_t kNumValueKinds = 5;
+
+/// Where a worker's time goes.
+enum class Work : std::uint8_t {
+  tensors,  ///< simple arithmetic: no time worth counting
+  decoder,  ///< a pass through the decoder
+  segment,  ///< a pass through the task's segment of the network
+  network   ///< a pass through the whole network
+};
+
+/// How many of them a task has.
+struct Limits {
+  std::size_t least = 0;
+  std::size_t most = 0;
+};
+/// Limits::most of outputs, one for each model call that is left.
+inline constexpr std::size_t kOneForEachCall = ~std::size_t{0};
+
+/// The slots that a task reads or writes, in their order. What the first
+/// segment reads in place of a boundary is a state, and what the last segment
+/// writes there is an output.
+struct OpSlots {
+  Limits number;
+  /// Slots after these four are of the fourth kind.
+  std::array<ValueKind, 4> kinds = {};
+};
+
+/// The places of a solver step in its task's slots.
+struct StepPlaces {
+  std::size_t state = 0;                         ///< an input
+  std::optional<std::size_t> model_output = {};  ///< an input; none: output 0
+  std::size_t next_state = 0;  ///< an output; a task without it takes no step
+  /// An input: an older value of `state`. The state is final only if both are
+  /// one slot. None: it is always final.
+  std::optional<std::size_t> old_state = {};
+};
+
+using OpTasks = std::span<const BoundTask* const>;
+
+/// All that the house knows of one op.
+struct OpRow {
+  /// In traces and in the simulator's symbols.
+  std::string_view name;
+  OpSlots inputs;
+  OpSlots outputs;
+  /// Scalars of a task's result; null: none.
+  std::size_t (*scalars)(const Task&) = nullptr;
+  /// None: it never takes a solver step.
+  std::optional<StepPlaces> step = {};
+  Work work = Work::tensors;
+  /// Any worker of the sample's execution class may run it if the method says
+  /// so, too. Otherwise it belongs to the worker of the task's part.
+  bool spreads = false;
+  /// Any worker that shares the memory of the part's worker may run it: the
+  /// weights that it reads are there.
+  bool stays_beside = false;
+  /// Queues tasks: several of one pass if `joins`, else one. Errors: those of
+  /// the evaluator; Errc::internal for a slot that is empty or holds another
+  /// kind. Thread: that of the OpRun's context.
+  void (*run)(const OpRun&, OpTasks);
+
+  /// It takes a worker for long.
+  [[nodiscard]] constexpr bool is_heavy() const noexcept {
+    return work != Work::tensors;
+  }
+  /// It goes through the network. Tasks of one op and segment share a pass.
+  [[nodiscard]] constexpr bool joins() const noexcept {
+    return work == Work::segment || work == Work::network;
+  }
+};
+
+void run_evaluate(const OpRun& run, OpTasks tasks);
+void run_segment(const OpRun& run, OpTasks tasks);
+void run_combine(const OpRun& run, OpTasks tasks);
+void run_step(const OpRun& run, OpTasks tasks);
+void run_sweep(const OpRun& run, OpTasks tasks);
+void run_decode(const OpRun& run, OpTasks tasks);
+
+/// In messages and snapshots an op is its place here.
+inline constexpr auto kOpTable = [] {
+  using enum ValueKind;
+  return std::to_array<OpRow>(
+      {// A second output is the next state: no wait between the two.
+       {.name = "evaluate",
+        .inputs = {{1, 1}, {state}},
+        .outputs = {{1, 2}, {output, state}},
+        .step = StepPlaces{.state = 0, .next_state = 1},
+        .work = Work::network,
+        .spreads = true,
+        .run = run_evaluate},
+       // Of an onion, a segment reads or writes skips, too.
+       {.name = "segment",
+        .inputs = {{1, 2}, {boundary, skips}},
+        .outputs = {{1, 2}, {boundary, skips}},
+        .work = Work::segment,
+        .run = run_segment},
+       // The two branches of guidance, and as with evaluate a step.
+       {.name = "combine",
+        .inputs = {{2, 3}, {output, output, state}},
+        .outputs = {{1, 2}, {output, state}},
+        .step = StepPlaces{.state = 2, .next_state = 1},
+        .run = run_combine},
+       {.name = "step",
+        .inputs = {{2, 2}, {state, output}},
+        .outputs = {{1, 1}, {state}},
+        .step = StepPlaces{.state = 0, .model_output = 1, .next_state = 0},
+        .run = run_step},
+       // One Picard update of a point. In: the state of point `from` as its
+       // round has made it, and as it was before; the state of point `to` as it
+       // was before; the model output. Out: the state of point `to`, and
+       // guesses for as many points as outputs are left. The first point of a
+       // round has one state. Scalars: rms(new − old) ÷ the accept rule's
+       // scale, and 1 if every byte stayed the same.
+       {.name = "sweep",
+        .inputs = {{4, 4}, {state, state, state, output}},
+        .outputs = {{1, kOneForEachCall}, {}},
+        .scalars = [](const Task&) { return std::size_t{2}; },
+        .step =
+            StepPlaces{
+                .state = 0, .model_output = 3, .next_state = 0, .old_state = 1},
+        .run = run_sweep},
+       // A final state to pixels, as bytes.
+       {.name = "decode",
+        .inputs = {{1, 1}, {state}},
+        .outputs = {{1, 1}, {pixels}},
+        .work = Work::decoder,
+        .stays_beside = true,
+        .run = run_decode}});
+}();
+
+/// What a task computes: a row, which lives as long as the program.
+class Op {
+ public:
+  /// The first of the table.
+  constexpr Op() noexcept : Op(kOpTable.front()) {}
+  constexpr explicit Op(const OpRow& row) noexcept : row_(&row) {}
+  [[nodiscard]] constexpr const OpRow* operator->() const noexcept {
+    return row_;
+  }
+  /// Its place in the table.
+  /// Errors: Errc::internal for a row that is not in the table.
+  [[nodiscard]] std::uint32_t number() const;
+
+  bool operator==(const Op&) const = default;
+  /// Of rows of the table, their order.
+  friend bool operator<(Op a, Op b) noexcept {
+    return std::compare_three_way()(a.row_, b.row_) < 0;
+  }
+
+  static const Op evaluate;
+  static const Op segment;
+  static const Op combine;
+  static const Op step;
+  static const Op sweep;
+  static const Op decode;
+
+ private:
+  const OpRow* row_;
+};
+
+/// The compiler refuses a name that the table has not.
+consteval Op op_named(std::string_view name) {
+  for (const OpRow& row : kOpTable) {
+    if (row.name == name) {
+      return Op(row);
+    }
+  }
+  throw "no such op";
+}
+
+inline constexpr Op Op::evaluate = op_named("evaluate");
+inline constexpr Op Op::segment = op_named("segment");
+inline constexpr Op Op::combine = op_named("combine");
+inline constexpr Op Op::step = op_named("step");
+inline constexpr Op Op::sweep = op_named("sweep");
+inline constexpr Op Op::decode = op_named("decode");
+
+}  // namespace troupe::samplers

@@ -1,0 +1,128 @@
+#include "samplers/parallel/op_run.h"
+
+#include <new>
+#include <utility>
+
+#include "kernels/copy.h"
+
+namespace troupe::samplers {
+namespace {
+
+template <typename T>
+T read(const QueuedTasks& queued, const BoundTask& bound, Slot slot) {
+  SlotTable::Value value = queued.get(bound, slot);
+  T* held = std::get_if<T>(&value);
+  require(held != nullptr, Errc::internal, "task",
+          "a slot holds another kind of value than the task expects");
+  return std::move(*held);
+}
+
+}  // namespace
+
+Error non_finite_error(std::uint64_t sample_index, int call,
+                       const Schedule& schedule) {
+  return {Errc::non_finite, "step",
+          "the latents of sample " + std::to_string(sample_index) +
+              " are not finite after step " + std::to_string(call + 1) +
+              " of " + std::to_string(schedule.num_model_calls()),
+          "check the weights with `troupe inspect`, or use --dtype f32"};
+}
+
+Tensor OpRun::tensor(const BoundTask& bound, std::size_t input) const {
+  return kernels::borrow(
+      ctx, read<Tensor>(queued, bound, bound.task.inputs.at(input)));
+}
+
+SolverState OpRun::far_state(const BoundTask& bound, Slot slot) const {
+  return read<SolverState>(queued, bound, slot);
+}
+
+SolverState OpRun::state(const BoundTask& bound, Slot slot) const {
+  SolverState state = far_state(bound, slot);
+  for (Tensor* tensor : {&state.latents, &state.anchor, &state.slope}) {
+    *tensor = kernels::borrow(ctx, *tensor);
+  }
+  for (Tensor& tensor : state.history) {
+    tensor = kernels::borrow(ctx, tensor);
+  }
+  return state;
+}
+
+Tensor OpRun::latents(const BoundTask& bound, std::size_t input) const {
+  const Slot slot = bound.task.inputs.at(input);
+  return kernels::borrow(ctx, far_state(bound, slot).latents);
+}
+
+Boundary OpRun::boundary(const BoundTask& bound, std::size_t input) const {
+  auto boundary = read<Boundary>(queued, bound, bound.task.inputs.at(input));
+  for (NamedTensor& named : boundary) {
+    ctx.keep(named.tensor);
+    named.tensor = kernels::clone(ctx, named.tensor);
+  }
+  return boundary;
+}
+
+Tensor OpRun::new_output() const {
+  return ctx.empty(
+      with_channels(evaluator.latent_shape(), evaluator.out_channels()),
+      DType::f32);
+}
+
+void OpRun::write_state(const BoundTask& bound, Slot slot, int point,
+                        SolverState state) const {
+  if (point == schedule.num_model_calls()) {
+    state.latents = kernels::read_back(ctx, state.latents);
+  }
+  queued.write(bound, slot, std::move(state));
+}
+
+void OpRun::take_step(const BoundTask& bound,
+                      const Tensor& model_output) const {
+  const Task& task = bound.task;
+  const StepSlots slots = *step_of(task);
+  const SolverState before = state(bound, slots.state);
+  SolverState next = step(ctx, schedule, task.from, task.to, before,
+                          model_output, bound.sample_index, noise);
+  queued.verdicts.push_back(
+      {&bound,
+       [run = *this, &bound, latents = before.latents,
+        finite = queued.readings->all_finite(next.latents)](
+           std::span<const double> values) -> std::vector<double> {
+         if (values[finite] == 0.0) {
+           const int call = bound.task.from;
+           run.name_block(
+               bound, call, latents,
+               non_finite_error(bound.sample_index, call, run.schedule));
+         }
+         return {};
+       }});
+  write_state(bound, slots.next_state, task.to, std::move(next));
+}
+
+void OpRun::name_block(const BoundTask& bound, int call, const Tensor& latents,
+                       const Error& error) const {
+  std::string where;
+  try {
+    EvaluateRow row;
+    row.sample_index = bound.sample_index;
+    row.timestep = schedule.timestep(call);
+    row.latents = scale_model_input(ctx, schedule, call, latents);
+    where = evaluator.first_non_finite(ctx, row);
+  } catch (const std::bad_alloc&) {
+    // As below.
+  } catch (const Error& other) {
+    // What runs a segment alone may not have the blocks to look in, or no
+    // memory for it: the sample is at fault all the same. A device that fails
+    // may have made the NaN.
+    if (other.code() == Errc::interrupted ||
+        other.code() == Errc::device_lost) {
+      throw;
+    }
+  }
+  const std::string cause =
+      where.empty() ? "" : "; the first NaN or infinity appears in " + where;
+  throw Error(error.code(), error.place(), error.message() + cause,
+              error.hint());
+}
+
+}  // namespace troupe::samplers

@@ -1,0 +1,99 @@
+#include <utility>
+
+#include "kernels/copy.h"
+#include "samplers/parallel/op_run.h"
+
+// What the ops of op_row.h do; a sweep is in sweep.cpp.
+
+namespace troupe::samplers {
+
+void run_evaluate(const OpRun& run, OpTasks tasks) {
+  std::vector<EvaluateRow> rows;
+  rows.reserve(tasks.size());
+  for (const BoundTask* bound : tasks) {
+    const Task& task = bound->task;
+    rows.push_back(
+        {.sample_index = bound->sample_index,
+         .branch = task.branch,
+         .timestep = run.schedule.timestep(task.timestep_call),
+         .latents = scale_model_input(run.ctx, run.schedule, task.from,
+                                      run.latents(*bound, 0)),
+         .output = run.new_output()});
+  }
+  run.evaluator.evaluate(run.ctx, rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (step_of(tasks[i]->task)) {
+      run.take_step(*tasks[i], rows[i].output);
+    }
+    run.queued.write(*tasks[i], std::move(rows[i].output));
+  }
+}
+
+void run_segment(const OpRun& run, OpTasks tasks) {
+  const int segment = tasks.front()->task.segment;
+  const bool last = segment + 1 == run.evaluator.num_segments();
+  std::vector<SegmentRow> rows;
+  rows.reserve(tasks.size());
+  for (const BoundTask* bound : tasks) {
+    const Task& task = bound->task;
+    SegmentRow row;
+    row.sample_index = bound->sample_index;
+    row.timestep = run.schedule.timestep(task.timestep_call);
+    if (segment == 0) {
+      row.latents = scale_model_input(run.ctx, run.schedule, task.from,
+                                      run.latents(*bound, 0));
+    } else {
+      row.boundary = run.boundary(*bound, 0);
+    }
+    if (task.inputs.size() > 1) {
+      row.skips = run.boundary(*bound, 1);
+    }
+    row.keeps_skips = task.outputs.size() > 1;
+    if (last) {
+      row.output = run.new_output();
+    }
+    rows.push_back(std::move(row));
+  }
+  run.evaluator.run_segment(run.ctx, segment, rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (last) {
+      run.queued.write(*tasks[i], std::move(rows[i].output));
+    } else {
+      run.queued.write(*tasks[i], std::move(rows[i].boundary));
+    }
+    if (rows[i].keeps_skips) {
+      run.queued.write(*tasks[i], tasks[i]->task.outputs.at(1),
+                       std::move(rows[i].skips));
+    }
+  }
+}
+
+void run_combine(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  Tensor out = run.new_output();
+  run.evaluator.combine(run.ctx, run.tensor(bound, 0), run.tensor(bound, 1),
+                        out);
+  if (step_of(bound.task)) {
+    run.take_step(bound, out);
+  }
+  run.queued.write(bound, std::move(out));
+}
+
+void run_step(const OpRun& run, OpTasks tasks) {
+  run.take_step(*tasks.front(), run.tensor(*tasks.front(), 1));
+}
+
+void run_decode(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  // They are on the host at the end of a run, and a decoder takes them there.
+  Tensor latents = run.far_state(bound, bound.task.inputs.at(0)).latents;
+  if (latents.device().kind != DeviceKind::cpu) {
+    latents = kernels::borrow(run.ctx, latents);
+  }
+  Tensor pixels;
+  run.evaluator.decode(run.ctx, latents, pixels);
+  run.queued.write(bound, kernels::read_back(run.ctx, pixels));
+  run.queued.outputs.back().is_pixels = true;
+}
+
+}  // namespace troupe::samplers
