@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <ranges>
@@ -31,16 +32,22 @@ class InlineVector {
   using iterator = T*;
   using const_iterator = const T*;
 
-  InlineVector() noexcept {}  // NOLINT: what is not used is not cleared
+  InlineVector() noexcept = default;
   InlineVector(std::initializer_list<T> values) { assign(values); }
   template <std::input_iterator Iterator>
   InlineVector(Iterator first, Iterator last) {
     append(first, last);
   }
-  InlineVector(const InlineVector& other) { assign(other); }
+  InlineVector(const InlineVector& other) { *this = other; }
   InlineVector(InlineVector&& other) noexcept { take(other); }
   InlineVector& operator=(const InlineVector& other) {
-    if (this != &other) {
+    if (this == &other) {
+      return *this;
+    }
+    if (heap_ == nullptr && other.heap_ == nullptr) {
+      size_ = other.size_;
+      copy_inline(other);
+    } else {
       assign(other);
     }
     return *this;
@@ -138,8 +145,12 @@ class InlineVector {
     capacity_ = std::exchange(other.capacity_, std::uint32_t{N});
     size_ = std::exchange(other.size_, std::uint32_t{0});
     if (heap_ == nullptr) {
-      std::copy(other.inline_, other.inline_ + size_, inline_);
+      copy_inline(other);
     }
+  }
+  /// A few registers, instead of a call with a length.
+  void copy_inline(const InlineVector& other) noexcept {
+    std::memcpy(inline_, other.inline_, sizeof(inline_));
   }
   void release() noexcept {
     delete[] heap_;
@@ -151,7 +162,7 @@ class InlineVector {
   T* heap_ = nullptr;
   std::uint32_t size_ = 0;
   std::uint32_t capacity_ = N;
-  T inline_[N];
+  T inline_[N] = {};  ///< all of it is copied, used or not
 };
 
 }  // namespace troupe
