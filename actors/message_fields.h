@@ -75,6 +75,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("outputs", r.task.outputs);
   visit("grant", r.grant);
   visit("alone", r.alone);
+  visit("coefficients", r.task.coefficients);
 }
 
 template <typename Visitor, AnyConst<Grant> T>

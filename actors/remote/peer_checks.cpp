@@ -55,7 +55,7 @@ void check_task(const SampleTask& work, const JobRecord& job) {
               calls);
   check_range("a task of a segment", task.segment, 0, std::max(segments, 1));
   check_that(samplers::is_whole(task),
-             "a task with too few slots or too many");
+             "a task with slots or coefficients that its op has not");
   if (task.op->work == samplers::Work::segment) {
     const auto has_skips = [&](bool are_there, const samplers::Slots& slots) {
       check_that(!are_there || slots.size() == 2, "a task without its skips");

@@ -253,8 +253,9 @@ class RecordWriter {
     list(key, std::span(values.data(),
                         std::min<std::uint64_t>(values.size(), most)));
   }
-  void put(const FieldKey& key, const samplers::Slots& slots) {
-    list(key, std::span(slots.data(), slots.size()));
+  template <typename T, std::size_t N>
+  void put(const FieldKey& key, const InlineVector<T, N>& values) {
+    list(key, std::span(values.data(), values.size()));
   }
 
   // ---- a field, also of a zero
@@ -541,15 +542,16 @@ class RecordReader {
   /// Of any type.
   [[nodiscard]] bool is_next();
 
-  void get(samplers::Slots& slots) {
-    slots = {};
+  template <typename T, std::size_t N>
+  void get(InlineVector<T, N>& values) {
+    values = {};
     if (has(WireType::bytes)) {
       RecordReader inner(take(varint()), entries_left_, ints_);
       inner.key_ = key_;
       while (!inner.from_.empty()) {
-        std::uint32_t slot = 0;
-        inner.bare(slot);
-        slots.push_back(slot);
+        T value{};
+        inner.bare(value);
+        values.push_back(value);
       }
     }
   }

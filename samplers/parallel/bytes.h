@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -42,6 +44,10 @@ class ByteWriter {
       value >>= 7U;
     }
     bytes_.push_back(static_cast<char>(value));
+  }
+  void number(double number) {
+    const auto bits = std::bit_cast<std::array<char, sizeof(number)>>(number);
+    bytes_.append(bits.data(), bits.size());
   }
   void number(Op op) { number(op.number()); }
   /// Of a vector of numbers.
@@ -91,6 +97,14 @@ class ByteReader {
   void number(T& value,
               std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
     value = static_cast<T>(next(static_cast<std::uint64_t>(largest)));
+  }
+  void number(double& value) {
+    std::array<char, sizeof(value)> bits{};
+    require(bytes_.size() >= bits.size(), Errc::corrupt_file, "snapshot",
+            "ends early");
+    bytes_.copy(bits.data(), bits.size());
+    bytes_.remove_prefix(bits.size());
+    value = std::bit_cast<double>(bits);
   }
   void number(Op& op) {
     op = Op(kOpTable[static_cast<std::size_t>(next(kOpTable.size() - 1))]);

@@ -35,7 +35,7 @@ class Cfg final : public CallByCall {
 
 extern constinit const MethodRow kCfg{
     .name = "cfg",
-    .snapshot_format = 3,
+    .snapshot_format = 4,
     .chosen_because =
         "fewer images than workers, so the two branches of "
         "guidance share them",

@@ -21,9 +21,11 @@ namespace troupe::samplers {
 using Slot = std::uint32_t;
 /// The few slots of a task.
 using Slots = InlineVector<Slot, 4>;
+/// Finite numbers that a method gives to a task.
+using Coefficients = InlineVector<double, kMostCoefficients>;
 
 /// Arithmetic is done by TaskRunner on the worker that holds the slots; methods
-/// only move slot numbers and scalars.
+/// only move slot numbers, coefficients and scalars.
 struct Task {
   std::uint64_t id = 0;       ///< unique within the method instance
   std::uint32_t version = 0;  ///< rises when the same id is issued again
@@ -36,6 +38,7 @@ struct Task {
   int timestep_call = 0;  ///< whose timestep the network gets
   Slots inputs = {};
   Slots outputs = {};
+  Coefficients coefficients = {};
 };
 
 /// The solver step that a task takes.
@@ -48,7 +51,8 @@ struct StepSlots {
 /// Nothing for a task that takes no step. Errors: Errc::internal for a task
 /// that is not `is_whole`.
 [[nodiscard]] std::optional<StepSlots> step_of(const Task& task);
-/// Whether a task has as many slots as its op allows.
+/// Whether a task has as many slots and coefficients as its op allows, and all
+/// coefficients are finite.
 [[nodiscard]] bool is_whole(const Task& task);
 /// What stands in an output of the task.
 [[nodiscard]] ValueKind output_kind(const Task& task, std::size_t place,

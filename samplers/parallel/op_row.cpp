@@ -1,6 +1,7 @@
 #include "samplers/parallel/op_row.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/core/error.h"
 #include "samplers/parallel/method.h"
@@ -43,6 +44,9 @@ std::optional<StepSlots> step_of(const Task& task) {
 bool is_whole(const Task& task) {
   return is_within(task.op->inputs.number, task.inputs.size()) &&
          is_within(task.op->outputs.number, task.outputs.size()) &&
+         is_within(task.op->coefficients, task.coefficients.size()) &&
+         std::ranges::all_of(task.coefficients,
+                             [](double one) { return std::isfinite(one); }) &&
          (!takes_step(task) || task.inputs.size() > task.op->step->state);
 }
 

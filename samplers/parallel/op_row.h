@@ -40,6 +40,8 @@ struct Limits {
   std::size_t least = 0;
   std::size_t most = 0;
 };
+/// Of a task.
+inline constexpr std::size_t kMostCoefficients = 4;
 /// Limits::most of outputs, one for each model call that is left.
 inline constexpr std::size_t kOneForEachCall = ~std::size_t{0};
 
@@ -70,6 +72,8 @@ struct OpRow {
   std::string_view name;
   OpSlots inputs;
   OpSlots outputs;
+  /// Of a task's coefficients; at most kMostCoefficients.
+  Limits coefficients = {};
   /// Scalars of a task's result; null: none.
   std::size_t (*scalars)(const Task&) = nullptr;
   /// None: it never takes a solver step.
@@ -136,11 +140,13 @@ inline constexpr auto kOpTable = [] {
        // round has made it, and as it was before; the state of point `to` as it
        // was before; the model output. Out: the state of point `to`, and
        // guesses for as many points as outputs are left. The first point of a
-       // round has one state. Scalars: rms(new − old) ÷ the accept rule's
-       // scale, and 1 if every byte stayed the same.
+       // round has one state. Coefficients: `sweep_coefficients`. Scalars:
+       // rms(new − old) ÷ the accept rule's scale, and 1 if every byte stayed
+       // the same.
        {.name = "sweep",
         .inputs = {{4, 4}, {state, state, state, output}},
         .outputs = {{1, kOneForEachCall}, {}},
+        .coefficients = {2, 2},
         .scalars = [](const Task&) { return std::size_t{2}; },
         .step =
             StepPlaces{

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "samplers/parallel/check_range.h"
+#include "samplers/parallel/sweep.h"
 
 namespace troupe::samplers {
 namespace {
@@ -17,15 +18,19 @@ constexpr int kHeldBack = 3;
 
 }  // namespace
 
-Picard::Picard(const MethodOptions& options, int num_calls)
-    : num_calls_(num_calls),
+Picard::Picard(const MethodOptions& options, const Schedule& schedule)
+    : num_calls_(schedule.num_model_calls()),
       window_size_(options.window_size),
       tolerance_(options.tolerance),
       held_back_(options.accept == Accept::settled ? kHeldBack : 0),
       // The constant-x0 guess needs one evaluation to extrapolate from.
       first_end_(options.initial_guess == InitialGuess::constant_x0
                      ? 1
-                     : std::min(options.window_size, num_calls)) {}
+                     : std::min(options.window_size, num_calls_)) {
+  for (int call = 0; call < num_calls_; ++call) {
+    coefficients_.push_back(sweep_coefficients(options, schedule, call));
+  }
+}
 
 Progress Picard::progress() const {
   // A sweep reads the evaluation of its point. So once the sweep's result is
@@ -164,6 +169,7 @@ void Picard::add_sweep(Round& round, int index) {
     }
     task.outputs.append(round.guesses.begin(), round.guesses.end());
   }
+  task.coefficients = coefficients_[static_cast<std::size_t>(index)];
   point.sweep = book_.add(std::move(task));
   // The first point's value is the result until another is final. In the first
   // round all points have it.
@@ -399,7 +405,7 @@ std::unique_ptr<Method> make_picard(const MethodOptions& options,
                 "got " + std::to_string(options.tolerance) +
                     ", expected 0 (bit-equal to sequential) or more");
   }
-  return std::make_unique<Picard>(options, calls);
+  return std::make_unique<Picard>(options, schedule);
 }
 
 /// Every round a whole window, one point accepted. The next round begins before
@@ -445,7 +451,7 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
 
 extern constinit const MethodRow kPicard{
     .name = "picard",
-    .snapshot_format = 3,
+    .snapshot_format = 4,
     .options = "window tolerance carry guess accept",
     .spreads = true,
     .may_end_early = true,

@@ -40,7 +40,7 @@ namespace troupe::samplers {
 /// form, which unlike base + cumulative sum becomes bit-equal; settled is ours.
 class Picard final : public BookedMethod {
  public:
-  Picard(const MethodOptions& options, int num_calls);
+  Picard(const MethodOptions& options, const Schedule& schedule);
 
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
   [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
@@ -104,6 +104,7 @@ class Picard final : public BookedMethod {
   int num_calls_;
   int window_size_;
   double tolerance_;
+  std::vector<Coefficients> coefficients_;  ///< of the sweep from each call
   int held_back_;                 ///< passing points that stay in the window
   int first_end_;                 ///< of the first window
   int begin_ = 0;                 ///< points up to here are final

@@ -76,7 +76,7 @@ Turn pipeline_turn(const MethodOptions& options, const TurnShape& shape) {
 
 extern constinit const MethodRow kPipeline{
     .name = "pipeline",
-    .snapshot_format = 3,
+    .snapshot_format = 4,
     .options = "segments segment-speeds cut",
     .make = make_pipeline,
     .parts = [](const MethodOptions& o) { return o.num_segments; },

@@ -46,7 +46,7 @@ LiveValues most_live(const MethodOptions& /*options*/, int num_calls,
 
 extern constinit const MethodRow kSequential{
     .name = "sequential",
-    .snapshot_format = 3,
+    .snapshot_format = 4,
     .chosen_because = "one worker, or one image without guidance",
     .make = make_sequential,
     .useful_workers = [](const MethodOptions&,
@@ -62,7 +62,7 @@ extern constinit const MethodRow kSequential{
 
 extern constinit const MethodRow kBatch{
     .name = "batch",
-    .snapshot_format = 3,
+    .snapshot_format = 4,
     .chosen_because = "several images, so whole ones go to the workers",
     .make = make_sequential,
     .useful_workers = [](const MethodOptions&,

@@ -409,7 +409,7 @@ Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
 
 extern constinit const MethodRow kStale{
     .name = "stale",
-    .snapshot_format = 3,
+    .snapshot_format = 4,
     .options =
         "preset segments segment-speeds cut ages stride warmup "
         "final-fresh",

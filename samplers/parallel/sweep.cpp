@@ -20,10 +20,8 @@ double deviation(const NoiseLevel& at) {
 }
 
 /// J of the step from `call`.
-double carry_of(const SweepInput& input) {
-  const Schedule& schedule = input.schedule;
-  const int call = input.call;
-  switch (input.options.carry) {
+double carry_of(Carry kind, const Schedule& schedule, int call) {
+  switch (kind) {
     case Carry::identity:
       return 1.0;
     case Carry::coefficient:
@@ -41,7 +39,7 @@ void add_guesses(ExecContext& ctx, const SweepInput& input,
   const Tensor last = states.back().latents;
   for (std::size_t i = 0; i < input.num_guesses; ++i) {
     SolverState guess;
-    guess.latents = input.options.initial_guess == InitialGuess::last_point
+    guess.latents = input.guess == InitialGuess::last_point
                         ? last
                         : extrapolate(ctx, input.schedule, input.call,
                                       input.call + 2 + static_cast<int>(i),
@@ -71,7 +69,7 @@ SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
              input.sample_index, input.noise);
   if (!input.is_first) {  // the first is as it was: nothing to carry
     // In place: the step's latents are new and nobody else's.
-    kernels::add_carry(ctx, now.latents, carry_of(input), input.state.latents,
+    kernels::add_carry(ctx, now.latents, input.carry, input.state.latents,
                        input.old_here, now.latents);
   }
   SweepOutput out;
@@ -89,6 +87,14 @@ double settled_scale(const Schedule& schedule, int point) {
   return std::max(at.alpha, kLeastShare * deviation(at));
 }
 
+Coefficients sweep_coefficients(const MethodOptions& options,
+                                const Schedule& schedule, int call) {
+  return {call == 0 ? 0.0 : carry_of(options.carry, schedule, call),
+          options.accept == Accept::settled
+              ? settled_scale(schedule, call + 1)
+              : schedule.residual_scale(call + 1)};
+}
+
 std::vector<double> sweep_scalars(const SweepInput& input,
                                   const SweepOutput& output,
                                   std::span<const double> values) {
@@ -98,17 +104,13 @@ std::vector<double> sweep_scalars(const SweepInput& input,
   }
   const auto size =
       static_cast<double>(output.states.front().latents.num_elements());
-  const double scale = input.options.accept == Accept::settled
-                           ? settled_scale(input.schedule, input.call + 1)
-                           : input.schedule.residual_scale(input.call + 1);
-  return {std::sqrt(point[kSquares] / size) / scale, point[kUnchanged]};
+  return {std::sqrt(point[kSquares] / size) / input.scale, point[kUnchanged]};
 }
 
 void run_sweep(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();
   const Task& task = bound.task;
   SweepInput input{.schedule = run.schedule,
-                   .options = run.options,
                    .noise = run.noise,
                    .sample_index = bound.sample_index,
                    .call = task.from,
@@ -117,7 +119,10 @@ void run_sweep(const OpRun& run, OpTasks tasks) {
                    .old_here = run.latents(bound, 1),
                    .old_next = run.latents(bound, 2),
                    .output = run.tensor(bound, 3),
-                   .num_guesses = task.outputs.size() - 1};
+                   .num_guesses = task.outputs.size() - 1,
+                   .guess = run.options.initial_guess,
+                   .carry = task.coefficients.at(0),
+                   .scale = task.coefficients.at(1)};
   SweepOutput output = sweep_point(run.ctx, input, *run.queued.readings);
   for (std::size_t i = 0; i < output.states.size(); ++i) {
     run.write_state(bound, task.outputs.at(i), task.to + static_cast<int>(i),

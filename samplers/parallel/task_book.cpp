@@ -21,6 +21,7 @@ void transfer_task(Bytes& bytes, TaskType& task) {
   bytes.number(task.timestep_call);
   bytes.numbers(task.inputs);
   bytes.numbers(task.outputs);
+  bytes.numbers(task.coefficients);
 }
 
 }  // namespace

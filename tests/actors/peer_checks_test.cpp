@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -103,7 +104,8 @@ TEST(PeerChecks, RefuseGrantsThatAreNotOfTheJob) {
                  .to = 6,
                  .timestep_call = 5,
                  .inputs = {1, 2, 3, 4},
-                 .outputs = {5, 6, 7}};
+                 .outputs = {5, 6, 7},
+                 .coefficients = {0.5, 2}};
   const auto check = [&](const SampleTask& task) {
     check_grant({.tasks = {task}}, offer.job);
   };
@@ -123,6 +125,10 @@ TEST(PeerChecks, RefuseGrantsThatAreNotOfTheJob) {
   refuse([](SampleTask& w) { w.task.inputs = {1, 2, 3}; });
   refuse([](SampleTask& w) { w.task.outputs = {}; });
   refuse([](SampleTask& w) { w.task.outputs = {5, 6, 7, 8}; });
+  refuse([](SampleTask& w) { w.task.inputs = {1, 2, 3, 4, 5}; });
+  refuse([](SampleTask& w) { w.task.coefficients = {0.5}; });
+  refuse([](SampleTask& w) { w.task.coefficients = {0.5, INFINITY}; });
+  refuse([](SampleTask& w) { w.task.coefficients = {0.5, NAN}; });
 }
 
 TEST(PeerChecks, RefuseSegmentsOfAnOnionWithoutTheirSkips) {

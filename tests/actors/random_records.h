@@ -100,10 +100,13 @@ class RandomFields {
       tensor = Tensor::from<float>(floats, Shape{1, count});
     }
   }
-  void fill(samplers::Slots& slots) {
-    slots = {};
+  template <typename T, std::size_t N>
+  void fill(InlineVector<T, N>& values) {
+    values = {};
     for (std::uint64_t left = below(7); left > 0; --left) {
-      slots.push_back(static_cast<samplers::Slot>(draw_()));
+      T value{};
+      fill(value);
+      values.push_back(value);
     }
   }
   template <config::NamedEnum T>

@@ -128,7 +128,10 @@ class ProtoText {
   std::string type_of(Key key, const std::vector<T>&) {
     return "repeated " + type_of(key, T{});
   }
-  std::string type_of(Key, const samplers::Slots&) { return "repeated uint32"; }
+  template <typename T, std::size_t N>
+  std::string type_of(Key key, const InlineVector<T, N>&) {
+    return "repeated " + type_of(key, T{});
+  }
   std::string type_of(Key, samplers::Op) { return "uint32"; }
   template <typename T>
   std::string message() {

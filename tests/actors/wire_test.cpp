@@ -3,6 +3,8 @@
 #include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -332,6 +334,19 @@ TEST(Wire, TakesAnAbsentFieldForZero) {
 template <typename T>
 T there_and_back(const T& message) {
   return std::get<T>(wire::decode_news(bytes_of(wire::encode(News(message)))));
+}
+
+TEST(Wire, CarriesTheCoefficientsOfATask) {
+  Grant grant;
+  grant.tasks.resize(1);
+  samplers::Task& task = grant.tasks[0].task;
+  task.op = samplers::Op::sweep;
+  task.coefficients = {0.1, -0.0, 1e-310, 4};
+  const samplers::Task back = there_and_back(grant).tasks[0].task;
+  EXPECT_EQ(back.op, task.op);
+  EXPECT_TRUE(std::ranges::equal(back.coefficients, task.coefficients, {},
+                                 std::bit_cast<std::uint64_t, double>,
+                                 std::bit_cast<std::uint64_t, double>));
 }
 
 TEST(Wire, RefusesNumbersThatNobodyHas) {

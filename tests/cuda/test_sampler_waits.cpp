@@ -89,8 +89,9 @@ TEST_P(SolverWaits, ASweepOnlyQueues) {
     inputs.clear();
     for (int call = 0; call < 4; ++call) {
       const bool is_first = call == 0;
+      const Coefficients numbers =
+          sweep_coefficients(options, bench.schedule, call);
       inputs.push_back({.schedule = bench.schedule,
-                        .options = options,
                         .noise = bench.noise,
                         .sample_index = 1,
                         .call = call,
@@ -99,7 +100,10 @@ TEST_P(SolverWaits, ASweepOnlyQueues) {
                         .old_here = is_first ? start.latents : guess,
                         .old_next = guess,
                         .output = outputs[static_cast<std::size_t>(call)],
-                        .num_guesses = 0});
+                        .num_guesses = 0,
+                        .guess = options.initial_guess,
+                        .carry = numbers.at(0),
+                        .scale = numbers.at(1)});
       swept.push_back(sweep_point(gpu, inputs.back(), readings));
     }
     return swept;
@@ -153,6 +157,7 @@ Work work_of(ExecContext& ctx, Bench& bench, std::size_t samples, int window,
                 .outputs = {200 + i}};
       if (op == Op::sweep) {
         task.inputs = {call == 0 ? 0 : 199 + i, i, i + 1, 100 + i};
+        task.coefficients = sweep_coefficients(picard(6), bench.schedule, call);
       }
       work.tasks.push_back({s, std::move(task), &work.slots[s]});
     }

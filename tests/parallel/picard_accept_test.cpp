@@ -19,7 +19,8 @@ using Window = std::pair<int, int>;
 /// reports for that point, falling by `factor` each time. Returns the windows.
 class Script {
  public:
-  Script(const MethodOptions& options, int calls) : method_(options, calls) {}
+  Script(const MethodOptions& options, int calls)
+      : method_(options, Schedule(steps(calls))) {}
 
   /// One round; residual of the value given to each point of (begin, end].
   void round(const std::vector<double>& residuals, bool same_bytes = false) {

@@ -34,11 +34,9 @@ class Symbols {
   using State = Symbol;
   using Output = Symbol;
 
-  Symbols(std::uint64_t sample, double tolerance, int window, int calls)
-      : sample_(sample),
-        tolerance_(tolerance),
-        window_(window),
-        calls_(calls) {}
+  Symbols(std::uint64_t sample, const MethodOptions& options,
+          const Schedule& schedule)
+      : sample_(sample), options_(options), schedule_(schedule) {}
 
   Output evaluate(int call, State state) const {
     return made({.op = Op::evaluate,
@@ -56,8 +54,11 @@ class Symbols {
               .from = call,
               .to = call + 1,
               .inputs = {1, 2, 3, 4},
-              .outputs = {5}};
-    for (int guess = 0; guess < window_ && call + 1 + guess < calls_; ++guess) {
+              .outputs = {5},
+              .coefficients = sweep_coefficients(options_, schedule_, call)};
+    for (int guess = 0; guess < options_.window_size &&
+                        call + 1 + guess < schedule_.num_model_calls();
+         ++guess) {
       task.outputs.push_back(6 + static_cast<Slot>(guess));
     }
     const auto swept = made(task, {left, here, next, output});
@@ -77,13 +78,12 @@ class Symbols {
     for (std::size_t i = 0; i < in.size(); ++i) {
       EXPECT_TRUE(table.put(task.inputs[i], in[i]));
     }
-    return compute(task, table, {.tolerance = tolerance_}).value();
+    return compute(task, table, options_).value();
   }
 
   std::uint64_t sample_;
-  double tolerance_;
-  int window_;
-  int calls_;
+  const MethodOptions& options_;
+  const Schedule& schedule_;
   std::vector<Symbol> guesses_;  ///< of the last sweep, after its own value
 };
 
@@ -198,7 +198,7 @@ TEST(Rounds, OverlapInAnyOrderWithTheValuesOfOneAfterTheOther) {
     const Schedule schedule(steps(calls));
     for (const int window : {1, 4, 10}) {
       for (const MethodOptions& options : rules(std::min(window, calls))) {
-        Symbols network(kIndex, options.tolerance, options.window_size, calls);
+        Symbols network(kIndex, options, schedule);
         const Symbol start = SymbolTable(kIndex).find(kInitialSlot).value();
         const auto plain = Barrier(options, calls, network, start).run();
         bool has_overlapped = false;

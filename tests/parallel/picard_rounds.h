@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "samplers/parallel/picard.h"
+#include "samplers/parallel/sweep.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
@@ -20,7 +21,7 @@ template <typename Visit>
 std::int64_t run_rounds(Bench& bench, Evaluator& network,
                         const MethodOptions& options, SolverState start,
                         const Visit& visit) {
-  Picard method(options, bench.calls());
+  Picard method(options, bench.schedule);
   TaskRunner runner(bench.schedule, network, bench.noise, options);
   SlotTable slots;
   slots.put(kInitialSlot, std::move(start));
@@ -123,13 +124,15 @@ inline void expect_exact_is_kept(Bench& bench, Evaluator& network,
       slots.put(first_output + n, outputs[n]);
       const auto call = static_cast<int>(n);
       const Slot here = n == 0 ? 0 : first_swept + n - 1;
-      tasks.push_back({0,
-                       {.op = Op::sweep,
-                        .from = call,
-                        .to = call + 1,
-                        .inputs = {here, n, n + 1, first_output + n},
-                        .outputs = {first_swept + n}},
-                       &slots});
+      tasks.push_back(
+          {0,
+           {.op = Op::sweep,
+            .from = call,
+            .to = call + 1,
+            .inputs = {here, n, n + 1, first_output + n},
+            .outputs = {first_swept + n},
+            .coefficients = sweep_coefficients(options, bench.schedule, call)},
+           &slots});
     }
     // A sweep reads the output of the sweep before.
     const auto results = run_tasks(runner, bench.ctx, tasks);

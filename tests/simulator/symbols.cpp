@@ -1,5 +1,6 @@
 #include "tests/simulator/symbols.h"
 
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -20,6 +21,13 @@ Symbol joined(Symbol left, std::uint64_t right) {
 
 Symbol named(Op op, std::uint64_t kind) {
   return joined(xxh3_64(std::as_bytes(std::span(op->name))), kind);
+}
+
+Symbol joined(Symbol left, const samplers::Coefficients& coefficients) {
+  for (const double one : coefficients) {
+    left = joined(left, std::bit_cast<std::uint64_t>(one));
+  }
+  return left;
 }
 
 Symbol of_kind(ValueKind kind, std::uint64_t hash) {
@@ -54,22 +62,24 @@ Symbol output_of(const Task& task, const std::vector<Symbol>& inputs,
   for (const Symbol input : inputs) {
     value = joined(value, input);
   }
-  return value;
+  return joined(value, task.coefficients);
 }
 
 /// The Picard family's update: where the input did not change, the step itself.
-Symbol swept(int call, Symbol old_state, Symbol output, Symbol new_state) {
+Symbol swept(const Task& task, Symbol old_state, Symbol output,
+             Symbol new_state) {
   const Symbol step = joined(
-      joined(named(Op::step, static_cast<std::uint64_t>(call)), old_state),
+      joined(named(Op::step, static_cast<std::uint64_t>(task.from)), old_state),
       output);
   return of_kind(ValueKind::state,
-                 new_state == old_state ? step : joined(step, new_state));
+                 new_state == old_state
+                     ? step
+                     : joined(joined(step, new_state), task.coefficients));
 }
 
 SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
                      double tolerance) {
-  const Symbol state =
-      swept(task.from, inputs.at(1), inputs.at(3), inputs.at(0));
+  const Symbol state = swept(task, inputs.at(1), inputs.at(3), inputs.at(0));
   const Symbol before = inputs.at(2);
   const bool is_same = state == before;
   // At tolerance 0 a change must be more than that.

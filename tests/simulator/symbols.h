@@ -16,9 +16,9 @@
 
 namespace troupe::actors::simulator {
 
-/// A value as a number: a hash of the op's name and inputs. Two values are
-/// equal if and only if they were made in the same way. The last three bits say
-/// of which kind the value is.
+/// A value as a number: a hash of the op's name, inputs and coefficients. Two
+/// values are equal if and only if they were made in the same way. The last
+/// three bits say of which kind the value is.
 using Symbol = std::uint64_t;
 
 using samplers::ValueKind;
