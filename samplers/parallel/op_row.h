@@ -42,7 +42,7 @@ struct Limits {
 };
 /// Of a task.
 inline constexpr std::size_t kMostCoefficients = 4;
-/// Limits::most of outputs, one for each model call that is left.
+/// As Limits::most of outputs: the number of model calls that are left.
 inline constexpr std::size_t kOneForEachCall = ~std::size_t{0};
 
 /// The slots that a task reads or writes, in their order. What the first

@@ -23,7 +23,7 @@ struct OpRun {
 
   [[nodiscard]] Tensor tensor(const BoundTask& bound, std::size_t input) const;
   [[nodiscard]] SolverState state(const BoundTask& bound, Slot slot) const;
-  /// The same where it lies, be it the host or another device.
+  /// A state in the memory that holds it: the host or any device.
   [[nodiscard]] SolverState far_state(const BoundTask& bound, Slot slot) const;
   /// Of a state: all that a forward pass wants.
   [[nodiscard]] Tensor latents(const BoundTask& bound, std::size_t input) const;
