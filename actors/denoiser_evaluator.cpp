@@ -94,11 +94,18 @@ DenoiserEvaluator::DenoiserEvaluator(const std::vector<DeviceModel>& models,
                                      EvaluatorOptions options)
     : options_(std::move(options)),
       latent_shape_(options_.job.latent_shape),
-      guided_(options_.job.guidance_scale > 1.0 &&
+      guided_(options_.job.guidance.is_on() &&
               !options_.unconditional.empty()) {
   require(!models.empty(), Errc::internal, "evaluator",
           "the model was loaded nowhere");
   const JobRecord& job = options_.job;
+  const std::size_t calls =
+      job.guidance.interval ? job.schedule.timesteps.size() : 0;
+  for (std::size_t c = 0; c < calls; ++c) {
+    if (!job.guidance.is_on_at(job.schedule.sigmas.at(c))) {
+      unguided_.insert(job.schedule.timesteps[c]);
+    }
+  }
   for (const DeviceModel& on : models) {
     copies_.emplace_back(
         on, plan_preparation(on.model.denoiser->info(),
@@ -118,7 +125,8 @@ DenoiserEvaluator::Copy& DenoiserEvaluator::copy_on(const ExecContext& ctx) {
 
 void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
                                 std::uint64_t sample_index, Branch branch,
-                                double timestep, const Tensor& latents) {
+                                double timestep, const Tensor& latents,
+                                bool needs_both) {
   Copy& here = copy_on(ctx);
   const auto add = [&](bool is_cond) {
     const auto& all = is_cond ? options_.conditions : options_.unconditional;
@@ -135,6 +143,9 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
   };
   if (!guided_ || branch != Branch::guided) {
     return add(!guided_ || branch == Branch::cond);
+  }
+  if (!needs_both) {
+    return add(true);
   }
   add(is_cond_first());
   add(!is_cond_first());
@@ -167,7 +178,7 @@ void DenoiserEvaluator::join_branches(ExecContext& ctx,
     }
     const Tensor& first = outputs[next];
     const Tensor& second = outputs[next + 1];
-    combine(ctx, is_cond_first() ? first : second,
+    combine(ctx, row.timestep, is_cond_first() ? first : second,
             is_cond_first() ? second : first, row.output);
     next += 2;
   }
@@ -179,7 +190,7 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
   Rows forward{.latent_shape = latent_shape()};
   for (const samplers::EvaluateRow& row : rows) {
     add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
-            row.latents);
+            row.latents, has_both(row));
   }
   std::vector<Tensor> outputs = branch_outputs(ctx, rows);
   ShardContext whole;
@@ -187,18 +198,19 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
   join_branches(ctx, std::span<const Tensor>(outputs), rows);
 }
 
-void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
-                                const Tensor& uncond, Tensor& out) {
-  if (!guided_) {
+void DenoiserEvaluator::combine(ExecContext& ctx, double timestep,
+                                const Tensor& cond, const Tensor& uncond,
+                                Tensor& out) {
+  if (!guides_at(timestep)) {
     kernels::copy(ctx, cond, out);
     return;
   }
-  kernels::guide(ctx, cond, uncond, options_.job.guidance_scale,
+  kernels::guide(ctx, cond, uncond, options_.job.guidance.scale,
                  info().guided_channels, out);
-  if (options_.job.guidance_rescale > 0) {
+  if (options_.job.guidance.rescale > 0) {
     Tensor guided = out.slice(0, info().guided_channels);
     kernels::rescale_deviation(ctx, cond.slice(0, info().guided_channels),
-                               options_.job.guidance_rescale, guided);
+                               options_.job.guidance.rescale, guided);
   }
 }
 
@@ -210,7 +222,7 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
   std::vector<Boundary> boundaries(rows.size() * branches);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     add_row(ctx, forward, rows[r].sample_index, Branch::guided,
-            rows[r].timestep, rows[r].latents);
+            rows[r].timestep, rows[r].latents, true);
     if (segment == 0) {
       continue;
     }
@@ -253,8 +265,8 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
 std::string DenoiserEvaluator::first_non_finite(
     ExecContext& ctx, const samplers::EvaluateRow& row) {
   Rows forward{.latent_shape = latent_shape()};
-  add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
-          row.latents);
+  add_row(ctx, forward, row.sample_index, row.branch, row.timestep, row.latents,
+          has_both(row));
   ShardContext whole;
   return models::first_non_finite(ctx, whole, *copy_on(ctx).model.denoiser,
                                   forward.batch());

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,8 +66,8 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   }
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override;
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override;
+  void combine(ExecContext& ctx, double timestep, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override;
   [[nodiscard]] int num_segments() const override {
     return static_cast<int>(options_.job.cuts.size()) - 1;
   }
@@ -100,7 +101,8 @@ class DenoiserEvaluator final : public samplers::Evaluator {
     return info().branch_order == models::BranchOrder::cond_uncond;
   }
   void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
-               samplers::Branch branch, double timestep, const Tensor& latents);
+               samplers::Branch branch, double timestep, const Tensor& latents,
+               bool needs_both);
   /// Where the network writes the output of each branch of these rows, and what
   /// joins the branches there afterwards.
   template <typename Row>
@@ -110,16 +112,22 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   void join_branches(ExecContext& ctx, std::span<const Tensor> outputs,
                      std::span<Row> rows);
   [[nodiscard]] bool has_both(const samplers::EvaluateRow& row) const noexcept {
-    return guided_ && row.branch == samplers::Branch::guided;
+    return row.branch == samplers::Branch::guided && guides_at(row.timestep);
   }
+  /// Segments of a row may run at steps of different noise levels (stale), so
+  /// that they always carry both.
   [[nodiscard]] bool has_both(
       const samplers::SegmentRow& /*row*/) const noexcept {
     return guided_;
+  }
+  [[nodiscard]] bool guides_at(double timestep) const noexcept {
+    return guided_ && !unguided_.contains(timestep);
   }
 
   EvaluatorOptions options_;
   Shape latent_shape_;
   bool guided_;
+  std::set<double> unguided_;  ///< timesteps outside of guidance's interval
   std::list<Copy> copies_;
 };
 

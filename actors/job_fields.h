@@ -8,6 +8,7 @@
 #include "actors/record_fields.h"
 #include "config/enum_names.h"
 #include "kernels/core/fields.h"
+#include "samplers/guidance.h"
 #include "samplers/option_fields.h"
 #include "samplers/parallel/marked_graph.h"
 
@@ -113,11 +114,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit({"method", "as in a recipe; graph: of a stale pipeline", "object"},
         r.method);
   visit({"cuts", "blocks at which segments begin and end"}, r.cuts);
-  visit({"guidance_scale", "1: none"}, r.guidance_scale);
-  visit({"guidance_rescale",
-         "share of a guided output that has the conditional branch's "
-         "deviation"},
-        r.guidance_rescale);
+  samplers::visit_guidance(visit, r.guidance);
   visit({"latent_shape", "of one sample"}, r.latent_shape);
   visit({"begin", "first sample, by global index"}, r.begin);
   visit({"end", "one past the last"}, r.end);

@@ -27,6 +27,12 @@ class FieldHasher {
 
   template <typename T>
   void operator()(const FieldKey& key, const T& value) {
+    if constexpr (MaybeUnset<T>) {
+      // A field that came later changes no name of a job without it.
+      if (key.is_absent && !value) {
+        return;
+      }
+    }
     add(std::string_view(key.name));
     add(value);
   }
@@ -163,10 +169,13 @@ void check_samples(const JobRecord& job) {
 void check_branches(const JobRecord& job,
                     const models::DenoiserDescription& denoiser,
                     const models::DenoiserInfo& info) {
-  expect(std::isfinite(job.guidance_scale), "guidance_scale",
+  expect(std::isfinite(job.guidance.scale), "guidance_scale",
          "expected a finite number");
-  expect(job.guidance_rescale >= 0 && job.guidance_rescale <= 1,
+  expect(job.guidance.rescale >= 0 && job.guidance.rescale <= 1,
          "guidance_rescale", "expected a number from 0 to 1");
+  const auto& interval = job.guidance.interval;
+  expect(!interval || (interval->low >= 0 && interval->low < interval->high),
+         "guidance_interval", "expected two noise levels in rising order");
   expect(!job.conditions.empty(), "conditions", "there are none");
   expect(job.unconditional.empty() || info.num_classes > 0 ||
              denoiser.prompt_width() > 0,

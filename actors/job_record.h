@@ -13,6 +13,7 @@
 #include "kernels/core/shape.h"
 #include "models/condition.h"
 #include "models/description.h"
+#include "samplers/guidance.h"
 #include "samplers/options.h"
 #include "samplers/schedule.h"
 
@@ -56,10 +57,7 @@ struct JobRecord {
   /// Segment s of the network is blocks [cuts[s], cuts[s + 1]); of an onion
   /// see onion_cuts.h.
   std::vector<int> cuts;
-  double guidance_scale = 1.0;
-  /// How much of a guided output is scaled to the standard deviation of the
-  /// conditional branch, 0 to 1.
-  double guidance_rescale = 0.0;
+  samplers::Guidance guidance;
   std::vector<std::int64_t> latent_shape;  ///< [C, …] of one sample
   std::uint64_t begin = 0;                 ///< samples [begin, end),
   std::uint64_t end = 1;                   ///< by global index

@@ -117,7 +117,7 @@ struct Config {
   // how
   SamplerConfig sampler;
   std::optional<double> guidance_scale;
-  double guidance_rescale = 0;
+  samplers::Guidance guidance;  ///< its scale: guidance_scale or the default
   samplers::MethodChoices method;
   /// bench: the methods to measure, where --method names several; the first is
   /// `method.kind`. Empty: that one alone.

@@ -49,6 +49,9 @@ using Emulation = EmulationConfig;
 inline std::string text_of(const std::string& value) { return value; }
 inline std::string text_of(bool value) { return value ? "true" : "false"; }
 inline std::string text_of(double value) { return to_text(value); }
+inline std::string text_of(const samplers::SigmaRange& value) {
+  return to_string(value);
+}
 inline std::string text_of(const std::vector<DeviceChoice>& value) {
   return to_string(value);
 }
@@ -81,6 +84,8 @@ auto& part_of(auto& config) {
     return config.sampler;
   } else if constexpr (std::is_same_v<Part, Method>) {
     return config.method;
+  } else if constexpr (std::is_same_v<Part, samplers::Guidance>) {
+    return config.guidance;
   } else if constexpr (std::is_same_v<Part, Emulation>) {
     return config.emulation;
   } else {

@@ -279,7 +279,12 @@ std::span<const Option> sampling_rows() {
       {"guidance-rescale", "", 0, "X",
        "against pictures that guidance overexposes: how much of a guided "
        "output gets the deviation of the conditional one, 0 to 1",
-       kSamplerGroup, kRuns, real(&Config::guidance_rescale, 0, 1)},
+       kSamplerGroup, kRuns, real(&samplers::Guidance::rescale, 0, 1)},
+      {"guidance-interval", "", 0, "LO:HI",
+       "guide only while the noise level lies between the two, as troupe "
+       "schedule shows it; other steps have the prompt alone and cost half",
+       kSamplerGroup, kRuns,
+       parsed(&samplers::Guidance::interval, parse_sigma_range), "0:inf"},
       {"eta", "ddim-eta", 0, "X", "DDIM: 0 deterministic, 1 like DDPM",
        kSamplerGroup, kSamplers, real(&Sampler::eta, 0, 1), "0"},
       {"order", "solver-order", 0, "N", "order of a multistep solver, 1 to 3",

@@ -150,6 +150,12 @@ class JsonReader : public FieldReader<JsonReader, json> {
   void read(const char* key, const json& in, PictureSize& value) {
     read_text(key, in, value, parse_size);
   }
+  void read(const char* key, const json& in, samplers::SigmaRange& value) {
+    read_text(key, in, value,
+              [](std::string_view place, std::string_view text) {
+                return parse_sigma_range(place, text).value();
+              });
+  }
   void read(const char* key, const json& in, PictureCorner& value) {
     read_text(key, in, value, parse_corner);
   }

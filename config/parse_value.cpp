@@ -309,6 +309,38 @@ std::string to_string(const PictureSize& size) {
   return std::to_string(size.width) + "x" + std::to_string(size.height);
 }
 
+std::optional<samplers::SigmaRange> parse_sigma_range(std::string_view place,
+                                                      std::string_view text) {
+  const auto colon = text.find(':');
+  require(colon != std::string_view::npos, Errc::invalid_argument,
+          std::string(place),
+          "no noise levels: got " + in_quotes(text) + ", expected LO:HI",
+          "as troupe schedule shows them, like 0.3:5");
+  const std::string_view low = text.substr(0, colon);
+  const std::string_view high = text.substr(colon + 1);
+  constexpr double kMost = 1e6;
+  samplers::SigmaRange range{
+      .low = low.empty() ? 0 : parse_real(place, low, 0, kMost),
+      .high = high.empty() || high == "inf"
+                  ? kMost
+                  : parse_real(place, high, 0, kMost)};
+  require(range.low < range.high, Errc::invalid_argument, std::string(place),
+          "the lower noise level comes first: got " + in_quotes(text),
+          "write it as LO:HI, like 0.3:5");
+  if (range.low == 0 && range.high == kMost) {
+    return std::nullopt;
+  }
+  return range;
+}
+
+std::string to_string(const samplers::SigmaRange& range) {
+  return to_text(range.low) + ":" + to_text(range.high);
+}
+
+std::string to_string(const std::optional<samplers::SigmaRange>& range) {
+  return range ? to_string(*range) : "0:inf";
+}
+
 PictureCorner parse_corner(std::string_view place, std::string_view text) {
   const std::string_view wanted = trimmed(text);
   const std::size_t comma = std::min(wanted.find(','), wanted.size());

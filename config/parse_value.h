@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/core/device.h"
+#include "samplers/guidance.h"
 
 namespace troupe::config {
 
@@ -50,6 +51,14 @@ struct WaitWorkers {
 [[nodiscard]] WaitWorkers parse_wait_workers(std::string_view place,
                                              std::string_view text);
 [[nodiscard]] std::string to_string(const WaitWorkers& wait);
+
+/// Noise levels "LO:HI", 0 ≤ LO < HI; either side may be missing, and HI may be
+/// "inf". Unset: all levels.
+[[nodiscard]] std::optional<samplers::SigmaRange> parse_sigma_range(
+    std::string_view place, std::string_view text);
+[[nodiscard]] std::string to_string(const samplers::SigmaRange& range);
+[[nodiscard]] std::string to_string(
+    const std::optional<samplers::SigmaRange>& range);
 
 /// true/false, yes/no, on/off, 1/0.
 [[nodiscard]] bool parse_bool(std::string_view place, std::string_view text);

@@ -26,29 +26,30 @@ class JsonWriter {
   explicit JsonWriter(json& out) : out_(out) {}
 
   template <typename T>
-  void operator()(const char* key, const T& value) {
+  void operator()(const FieldKey& key, const T& value) {
     if constexpr (std::is_enum_v<T>) {
-      out_[key] = name_of(value);
+      out_[key.name] = name_of(value);
     } else if constexpr (std::is_same_v<T, samplers::Solver> ||
                          std::is_same_v<T, samplers::MethodKind>) {
-      out_[key] = value->name;
+      out_[key.name] = value->name;
     } else if constexpr (std::is_same_v<T, double>) {
-      if (std::isfinite(value)) {
-        out_[key] = value;
+      if (std::isfinite(value) && !(key.is_absent && value == 0)) {
+        out_[key.name] = value;
       }
     } else if constexpr (std::is_same_v<T, std::string>) {
-      out_[key] = readable(value);
+      out_[key.name] = readable(value);
     } else if constexpr (std::is_same_v<T, Verbatim>) {
-      out_[key] = value.text;
+      out_[key.name] = value.text;
     } else if constexpr (std::is_same_v<T, PictureSize> ||
-                         std::is_same_v<T, PictureCorner>) {
-      out_[key] = to_string(value);
+                         std::is_same_v<T, PictureCorner> ||
+                         std::is_same_v<T, samplers::SigmaRange>) {
+      out_[key.name] = to_string(value);
     } else {
-      out_[key] = value;
+      out_[key.name] = value;
     }
   }
   template <typename T>
-  void operator()(const char* key, const std::optional<T>& value) {
+  void operator()(const FieldKey& key, const std::optional<T>& value) {
     if (value) {
       (*this)(key, *value);
     }
@@ -126,8 +127,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   say("vae-tiling", recipe.vae_tile ? "true" : "false");
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));
-  say("guidance", to_text(recipe.guidance_scale));
-  say("guidance-rescale", to_text(recipe.guidance_rescale.value_or(0)));
+  say("guidance", to_text(recipe.guidance.scale));
+  say("guidance-rescale", to_text(recipe.guidance.rescale));
+  say("guidance-interval", to_string(recipe.guidance.interval));
   say("dtype", recipe.dtype);
   if (recipe.isa) {
     say("isa", name_of(*recipe.isa));

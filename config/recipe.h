@@ -68,8 +68,7 @@ struct Recipe {
   std::optional<double> negative_aesthetic_score;
   /// Side of the tiles that it was decoded in, in latents; unset: whole.
   std::optional<std::int64_t> vae_tile;
-  double guidance_scale = 1.0;
-  std::optional<double> guidance_rescale;  ///< unset: 0
+  samplers::Guidance guidance;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;
   std::string dtype;            ///< "f32", "bf16" or "f16"

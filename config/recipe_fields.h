@@ -80,9 +80,7 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(
       Key{"vae_tile", "side of the decoder's tiles in latents; absent: whole"},
       r.vae_tile);
-  visit(Key{"guidance_scale", "1: none"}, r.guidance_scale);
-  visit(Key{"guidance_rescale", "as --guidance-rescale; absent: 0"},
-        r.guidance_rescale);
+  samplers::visit_guidance(visit, r.guidance);
   visit(Key{"dtype", "f32, bf16 or f16"}, r.dtype);
   visit(Key{"isa", "level of the CPU, as --isa names it"}, r.isa);
   visit(Key{"device", "kind of device; absent: the CPU"}, r.device);

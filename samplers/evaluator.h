@@ -47,7 +47,7 @@ class Evaluator {
   [[nodiscard]] virtual std::int64_t out_channels() const = 0;
   virtual void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) = 0;
   /// Joins the two branches of a row (Branch::cond, Branch::uncond outputs).
-  virtual void combine(ExecContext& ctx, const Tensor& cond,
+  virtual void combine(ExecContext& ctx, double timestep, const Tensor& cond,
                        const Tensor& uncond, Tensor& out) = 0;
   [[nodiscard]] virtual int num_segments() const = 0;
   virtual void run_segment(ExecContext& ctx, int segment,

@@ -116,7 +116,7 @@ void print_table(const config::Config& config, const JobRequest& request,
   fmt::print("{}: {} samples, {} {} steps, guidance {}, {}, median of {}\n\n",
              request.source.name(), request.num_samples(),
              config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.job.guidance_scale,
+             request.schedule.num_steps(), request.job.guidance.scale,
              request.dtypes(), config.repeats);
   const bool on_gpu = request.devices.front().is_gpu();
   fmt::print("{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>10}\n", "", "seconds",

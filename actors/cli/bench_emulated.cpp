@@ -44,7 +44,7 @@ Machine machine_of(const config::EmulationConfig& said,
   machine.seed = request.job.seed;
   machine.speeds = said.speeds;
   machine.speeds.resize(static_cast<std::size_t>(said.devices.value()), 1.0);
-  machine.is_guided = request.job.guidance_scale > 1;
+  machine.is_guided = request.job.guidance.is_on();
   const models::DenoiserInfo info = request.source.info(DType::f32);
   machine.segment_shares = segment_shares(info, request.job.cuts);
   return machine;
@@ -122,7 +122,7 @@ void print_table(const JobRequest& request, const Machine& machine,
   fmt::print("{}: {} samples, {} {} steps, guidance {}, {}\n",
              request.source.name(), request.num_samples(),
              config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.job.guidance_scale,
+             request.schedule.num_steps(), request.job.guidance.scale,
              request.dtypes());
   fmt::print(
       "emulated: {}, speed {}, {} ms for a row and {} ms for each further one, "

@@ -112,7 +112,7 @@ void print_json(const Invocation& invocation, const JobRequest& request,
   table.samples = request.num_samples();
   table.sampler = config::solver_label(request.schedule.options());
   table.steps = request.schedule.num_steps();
-  table.guidance = request.job.guidance_scale;
+  table.guidance = request.job.guidance.scale;
   table.dtype = request.dtypes();
   fmt::print("{}\n", dump(document(invocation.summary, table)));
 }

@@ -70,6 +70,9 @@ class JobWriter {
     return std::isfinite(value) ? Json(value) : Json(config::to_text(value));
   }
   static Json json_of(float value) { return json_of(double{value}); }
+  static Json json_of(const samplers::SigmaRange& range) {
+    return config::to_string(range);
+  }
   static Json json_of(const std::string& text) {
     return printable(text, kMostText);
   }
@@ -210,7 +213,7 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
              config::to_string(request.samples()), outputs.skipped.size());
   fmt::print("sampler    {}, {} steps, guidance {}\n",
              config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.job.guidance_scale);
+             request.schedule.num_steps(), request.job.guidance.scale);
   fmt::print("method     {}\n", method_text(request, plan));
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());

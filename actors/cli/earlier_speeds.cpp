@@ -29,7 +29,7 @@ EarlierSpeeds::EarlierSpeeds(const config::Config& config,
                              const JobRunner& runner)
     : runner_(runner), cache_(cache_folder(config, method)) {
   const bool has_both_branches =
-      request.job.guidance_scale > 1 && !method.kind->splits_guidance;
+      request.job.guidance.is_on() && !method.kind->splits_guidance;
   model_ = fmt::format("model {}, latents {}, {} in a row",
                        to_hex(runner.weights_hash()),
                        to_string(request.source.latent_shape()),

@@ -244,8 +244,8 @@ std::optional<Pace> measure_pace(const JobRequest& request,
                                       : std::clamp(cores / threads, 1,
                                                    std::max(device.workers, 1));
   // The two branches of a row mostly go through the network together.
-  const bool pair = request.job.guidance_scale > 1 &&
-                    !request.job.method.kind->splits_guidance;
+  const bool pair =
+      request.job.guidance.is_on() && !request.job.method.kind->splits_guidance;
   const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
   const std::optional<TimedPass> pass = shortened(request.source, device, rows);
   if (!pass) {
@@ -332,6 +332,24 @@ Workload workload_of(const JobShape& shape) {
           kind->may_end_early};
 }
 
+/// Rows of the network for one call, in the mean over a run.
+double rows_per_call(const JobRequest& request) {
+  const samplers::Guidance& guidance = request.job.guidance;
+  const samplers::MethodOptions& method = request.job.method;
+  if (!guidance.is_on()) {
+    return 1;
+  }
+  if (!guidance.interval || method.kind->splits_guidance ||
+      samplers::num_segments(method) > 1) {
+    return 2;  // both branches, also where one of them is left out afterwards
+  }
+  const std::size_t calls = request.job.schedule.timesteps.size();
+  const auto guided = std::ranges::count_if(
+      std::span(request.job.schedule.sigmas).first(calls),
+      [&](double sigma) { return guidance.is_on_at(sigma); });
+  return 1 + static_cast<double>(guided) / static_cast<double>(calls);
+}
+
 PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
                      bool decodes, StopFlag& stop) {
   const int calls = request.schedule.num_model_calls();
@@ -341,7 +359,7 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
                                      .workers = workers,
                                      .blocks = request.source.num_blocks(),
                                      .method = request.job.method});
-  const int branches = request.job.guidance_scale > 1 ? 2 : 1;
+  const double branches = rows_per_call(request);
   PlanSummary plan;
   plan.images = samples;
   plan.forward_rows = work.evaluations * branches;
@@ -353,7 +371,7 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
   const models::DenoiserInfo info =
       request.source.info(request.devices.front().compute);
   plan.crossing_bytes =
-      static_cast<std::uint64_t>(branches) *
+      (request.job.guidance.is_on() ? 2U : 1U) *
       bytes_of_cuts(info, request.job.cuts, method.cut).crossing;
   if (request.only_directs) {
     plan.measured = "other processes compute";

@@ -92,7 +92,7 @@ config::PlanInputs plan_inputs(const config::Config& config,
                                const config::WorkerCount& others) {
   config::PlanInputs inputs{
       .num_samples = request.num_samples(),
-      .is_guided = request.job.guidance_scale > 1,
+      .is_guided = request.job.guidance.is_on(),
       .num_blocks = request.source.num_blocks(),
       .most_onion_parts = most_onion_parts(request.source.info(DType::f32)),
       .cheaper_cut =
@@ -150,7 +150,7 @@ int wanted_rows(const JobRequest& request, int gpu_workers, DType compute) {
     return most_rows(request.job.method);
   }
   const double flops = request.source.info(compute).flops() *
-                       (request.job.guidance_scale > 1 ? 2 : 1);
+                       (request.job.guidance.is_on() ? 2 : 1);
   const auto workers = static_cast<std::uint64_t>(std::max(gpu_workers, 1));
   const std::uint64_t share = (request.num_samples() + workers - 1) / workers;
   const double enough = std::ceil(kEnoughFlops / std::max(flops, 1.0));

@@ -14,7 +14,7 @@ JobConditions class_conditions(const JobRequest& request) {
     conditions.each.emplace_back(id);
   }
   const std::int64_t num_classes = request.source.info(DType::f32).num_classes;
-  if (request.job.guidance_scale > 1 && num_classes > 0) {
+  if (request.job.guidance.is_on() && num_classes > 0) {
     conditions.unconditional.emplace_back(num_classes);
   }
   return conditions;

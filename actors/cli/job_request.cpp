@@ -243,8 +243,8 @@ JobRecord draft_of(const config::Config& config, const ModelSource& source,
   JobRecord job;
   job.model = source.record(0);
   job.schedule = schedule.table();
-  job.guidance_scale = guidance;
-  job.guidance_rescale = guidance > 1 ? config.guidance_rescale : 0.0;
+  job.guidance = guidance > 1 ? config.guidance : samplers::Guidance();
+  job.guidance.scale = guidance;
   const auto extents = source.latent_shape().extents();
   job.latent_shape.assign(extents.begin(), extents.end());
   job.picture_size = source.picture_size();
@@ -264,7 +264,7 @@ void count_conditions(JobRequest& request) {
   request.job.conditions.resize(
       std::max(request.classes.size(), prompts.size()));
   request.job.unconditional.resize(
-      request.job.guidance_scale > 1
+      request.job.guidance.is_on()
           ? std::max({prompts.negatives.size(), prompts.given_negative.size(),
                       std::size_t{1}})
           : 0);
@@ -364,7 +364,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.crop = source.told(false).crop;
   recipe.target_size = source.told(false).target;
   recipe.aesthetic_score = source.told(false).aesthetic_score;
-  if (job.guidance_scale > 1 && source.told(true) != source.told(false)) {
+  if (job.guidance.is_on() && source.told(true) != source.told(false)) {
     recipe.negative_original_size = source.told(true).original;
     recipe.negative_crop = source.told(true).crop;
     recipe.negative_target_size = source.told(true).target;
@@ -373,10 +373,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   if (job.vae_tile > 0) {
     recipe.vae_tile = job.vae_tile;
   }
-  recipe.guidance_scale = job.guidance_scale;
-  if (job.guidance_rescale > 0) {
-    recipe.guidance_rescale = job.guidance_rescale;
-  }
+  recipe.guidance = job.guidance;
   recipe.schedule = job.schedule.options;
   recipe.method = job.method;
   recipe.execution_class = by.name;

@@ -114,6 +114,7 @@ config::WorkerCount workers_of_member(const config::Config& own) {
 
 JobRequest member_request(const config::Config& own, const JobRecord& job,
                           Reading reading) {
+  check(job);
   config::Config config = own;
   if (const ClassRecord* const on_cpu = class_on(job, DeviceKind::cpu)) {
     config.isa = on_cpu->isa;

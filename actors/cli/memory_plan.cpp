@@ -125,7 +125,7 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
   const models::DenoiserInfo info =
       request.source.info(request.devices.back().compute);
   const Shape& latents = request.source.latent_shape();
-  const std::uint64_t branches = request.job.guidance_scale > 1 ? 2 : 1;
+  const std::uint64_t branches = request.job.guidance.is_on() ? 2 : 1;
   const CutBytes cut =
       bytes_of_cuts(info, request.job.cuts, request.job.method.cut);
   return {.state = f32_bytes(latents) *
@@ -144,7 +144,7 @@ std::vector<SegmentFigures> segment_figures(const JobRequest& request) {
   if (cuts.size() <= 2) {
     return {};
   }
-  const std::uint64_t branches = request.job.guidance_scale > 1 ? 2 : 1;
+  const std::uint64_t branches = request.job.guidance.is_on() ? 2 : 1;
   std::vector<SegmentFigures> segments;
   for (const double share : segment_shares(info, cuts)) {
     const std::size_t s = segments.size();
@@ -191,7 +191,7 @@ std::uint64_t host_bytes(const JobRequest& request) {
     const int rows = rows_per_forward(
         {.max_rows = request.max_rows, .threads = request.num_threads},
         request.job.method);
-    const int branches = request.job.guidance_scale > 1 ? 2 : 1;
+    const int branches = request.job.guidance.is_on() ? 2 : 1;
     const int contexts = request.is_emulated ? 1 : last.workers;
     bytes += required_bytes(request.source, last.compute, contexts,
                             request.num_threads, rows * branches) +
@@ -215,7 +215,7 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
   const MemoryNeeds needs = memory_needs(request.source, DeviceKind::cuda,
                                          gpu.compute, gpu.placement);
   // The network takes all rows at once.
-  const int branches = request.job.guidance_scale > 1 ? 2 : 1;
+  const int branches = request.job.guidance.is_on() ? 2 : 1;
   const std::uint64_t worker =
       needs.network.of_rows(1) *
           static_cast<std::uint64_t>(gpu.rows * branches) +

@@ -176,7 +176,7 @@ void note_unguided(const config::Config& config,
   for (const char* key :
        {"negative-prompt", "negative-prompt-file", "negative-prompt-2",
         "negative-original-size", "negative-crop", "negative-target-size",
-        "negative-aesthetic-score", "guidance-rescale"}) {
+        "negative-aesthetic-score", "guidance-rescale", "guidance-interval"}) {
     // The lines of a file are negative prompts as well.
     const bool is_of_file = key == std::string_view("negative-prompt") &&
                             !config.negative_prompt_file.empty();
@@ -374,7 +374,7 @@ void explain(const config::Config& config, const JobRequest& request,
                   request.schedule.num_model_calls(),
                   schedule_source(config, request, from_image)));
   say(fmt::format(
-      "guidance: {}, from {}", request.job.guidance_scale,
+      "guidance: {}, from {}", request.job.guidance.scale,
       config.guidance_scale ? config.place_of("guidance") : "the default"));
   const samplers::MethodOptions& method = request.job.method;
   const bool is_for_one =

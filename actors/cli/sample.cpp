@@ -51,7 +51,7 @@ void describe(const JobRequest& request, RunSummary& summary) {
   summary.cut = config::cut_name(request.job.method);
   summary.sampler = config::solver_label(request.schedule.options());
   summary.steps = request.schedule.num_steps();
-  summary.guidance = request.job.guidance_scale;
+  summary.guidance = request.job.guidance.scale;
   summary.workers = request.num_workers();
   summary.threads = request.num_threads;
   summary.dtype = request.dtypes();

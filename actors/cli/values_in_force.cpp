@@ -216,7 +216,7 @@ Decisions decide_job(const Config& config, const config::Recipe* recipe) {
   Decisions decisions;
   decide_sampler(config, request.schedule, origin, decisions);
   if (!config.guidance_scale) {
-    decisions["guidance"] = {config::to_text(request.job.guidance_scale),
+    decisions["guidance"] = {config::to_text(request.job.guidance.scale),
                              "default"};
   }
   for (const JobRequest& one : requests) {

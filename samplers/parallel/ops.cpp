@@ -71,8 +71,9 @@ void run_segment(const OpRun& run, OpTasks tasks) {
 void run_combine(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();
   Tensor out = run.new_output();
-  run.evaluator.combine(run.ctx, run.tensor(bound, 0), run.tensor(bound, 1),
-                        out);
+  run.evaluator.combine(run.ctx,
+                        run.schedule.timestep(bound.task.timestep_call),
+                        run.tensor(bound, 0), run.tensor(bound, 1), out);
   if (step_of(bound.task)) {
     run.take_step(bound, out);
   }

@@ -32,7 +32,7 @@ class NoNetwork final : public samplers::Evaluator {
       row.output.data<float>()[0] = 0.5F;
     }
   }
-  void combine(ExecContext& /*ctx*/, const Tensor& cond,
+  void combine(ExecContext& /*ctx*/, double /*timestep*/, const Tensor& cond,
                const Tensor& /*uncond*/, Tensor& out) override {
     out.data<float>()[0] = cond.data<float>()[0];
   }

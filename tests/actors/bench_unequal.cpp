@@ -88,9 +88,9 @@ class Sleeper final : public samplers::Evaluator {
     network_.evaluate(ctx, rows);
     sleep_for_rows(start, static_cast<double>(rows.size()));
   }
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override {
-    network_.combine(ctx, cond, uncond, out);
+  void combine(ExecContext& ctx, double timestep, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override {
+    network_.combine(ctx, timestep, cond, uncond, out);
   }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override {

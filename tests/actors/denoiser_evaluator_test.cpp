@@ -175,7 +175,7 @@ TEST(DenoiserEvaluator, GuidesTheGuidedChannelsOnly) {
     EXPECT_EQ(out[i], cond[i]);
   }
   Tensor joined({2, 2, 2}, DType::f32);
-  evaluator.combine(ctx, rows[1].output, rows[2].output, joined);
+  evaluator.combine(ctx, 0.5, rows[1].output, rows[2].output, joined);
   EXPECT_TRUE(bytes_equal(joined, rows[0].output));
 }
 

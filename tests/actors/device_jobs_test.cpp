@@ -46,9 +46,9 @@ class TwoClasses final : public samplers::Evaluator {
       change(ctx, row.output);
     }
   }
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override {
-    toy_.combine(ctx, cond, uncond, out);
+  void combine(ExecContext& ctx, double timestep, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override {
+    toy_.combine(ctx, timestep, cond, uncond, out);
   }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override {

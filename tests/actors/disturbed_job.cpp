@@ -198,9 +198,9 @@ class DisturbedEvaluator final : public samplers::Evaluator {
                    std::span<samplers::SegmentRow> rows) override {
     disturber_.pass(ctx, [&] { inner_.run_segment(ctx, segment, rows); });
   }
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override {
-    inner_.combine(ctx, cond, uncond, out);
+  void combine(ExecContext& ctx, double timestep, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override {
+    inner_.combine(ctx, timestep, cond, uncond, out);
   }
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {

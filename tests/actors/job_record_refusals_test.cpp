@@ -120,11 +120,17 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   });
   expect_objection("begin, end", [](JobRecord& j) { j.begin = j.end; });
   expect_objection("guidance_scale",
-                   [=](JobRecord& j) { j.guidance_scale = nan; });
+                   [=](JobRecord& j) { j.guidance.scale = nan; });
   expect_objection("guidance_rescale",
-                   [=](JobRecord& j) { j.guidance_rescale = nan; });
+                   [=](JobRecord& j) { j.guidance.rescale = nan; });
   expect_objection("guidance_rescale",
-                   [](JobRecord& j) { j.guidance_rescale = 1.5; });
+                   [](JobRecord& j) { j.guidance.rescale = 1.5; });
+  for (const samplers::SigmaRange& bad :
+       {samplers::SigmaRange{2, 1}, samplers::SigmaRange{-1, 1},
+        samplers::SigmaRange{nan, 1}, samplers::SigmaRange{0, nan}}) {
+    expect_objection("guidance_interval",
+                     [=](JobRecord& j) { j.guidance.interval = bad; });
+  }
   expect_objection("conditions", [](JobRecord& j) { j.conditions.clear(); });
   expect_objection("init_latents", [](JobRecord& j) {
     j.init_latents = {1, 2};  // of three samples

@@ -35,7 +35,7 @@ inline EvaluatorOptions class_options(const models::DenoiserInfo& info,
                                       double guidance_scale,
                                       std::int64_t classes, int segments = 1) {
   EvaluatorOptions options;
-  options.job.guidance_scale = guidance_scale;
+  options.job.guidance.scale = guidance_scale;
   const auto extents = info.latent_shape.extents();
   options.job.latent_shape.assign(extents.begin(), extents.end());
   options.job.cuts = balanced_cuts(

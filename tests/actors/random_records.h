@@ -220,7 +220,7 @@ inline JobRecord small_job(const samplers::ScheduleOptions& options,
   }
   job.cuts = samplers::num_segments(method) == 2 ? std::vector{0, 1, 2}
                                                  : std::vector{0, 2};
-  job.guidance_scale = 2.5;
+  job.guidance.scale = 2.5;
   job.latent_shape = {2, 8, 8};
   job.end = 3;
   job.conditions = {models::Condition(0).hash(), models::Condition(2).hash()};

@@ -50,7 +50,7 @@ class ToyEvaluator final : public samplers::Evaluator {
         run_stage(stage, row.sample_index, row.timestep, false, uncond);
       }
       if (row.branch == samplers::Branch::guided) {
-        combine(ctx, cond, uncond, row.output);
+        combine(ctx, row.timestep, cond, uncond, row.output);
       } else {
         const bool is_cond = row.branch == samplers::Branch::cond;
         copy(is_cond ? cond : uncond, row.output);
@@ -59,8 +59,8 @@ class ToyEvaluator final : public samplers::Evaluator {
     }
   }
 
-  void combine(ExecContext& /*ctx*/, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override {
+  void combine(ExecContext& /*ctx*/, double /*timestep*/, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override {
     for (std::int64_t i = 0; i < out.num_elements(); ++i) {
       const float c = cond.data<float>()[i];
       const float u = uncond.data<float>()[i];
@@ -86,8 +86,8 @@ class ToyEvaluator final : public samplers::Evaluator {
       }
       take_skips(segment, row);
       if (segment + 1 == num_segments_) {
-        combine(ctx, row.boundary[0].tensor, row.boundary[1].tensor,
-                row.output);
+        combine(ctx, row.timestep, row.boundary[0].tensor,
+                row.boundary[1].tensor, row.output);
         spoil(row.sample_index, row.output);
       }
     }

@@ -148,7 +148,7 @@ void expect_all_members_of_each() {
 
 TEST(Fields, NameEveryMember) {
   expect_all_members_of_each<
-      ModelRecord, ClassRecord, JobRecord, samplers::ScheduleOptions,
+      ModelRecord, ClassRecord, samplers::ScheduleOptions,
       samplers::ScheduleTable, samplers::NoiseLevel, samplers::GraphNode,
       samplers::GraphEdge, samplers::GraphTable, samplers::MethodOptions,
       ValueName, samplers::TaskResult, RemoteValue, FreedSlots, Grant, Failure,
@@ -165,6 +165,7 @@ TEST(Fields, NameEveryMember) {
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
   expect_all_members<TextEncoded>(num_members<models::EncodedText>() - 1);
   expect_all_members<Applicant>(num_members<config::WorkerCount>() - 1);
+  expect_all_members<JobRecord>(num_members<samplers::Guidance>() - 1);
   // All but clock_error; of a job all but nfe and rounds.
   expect_all_members<Process>(num_members<ProcessWork>() - 2);
   expect_all_members<JobStatus>(num_members<JobProgress>() - 3);

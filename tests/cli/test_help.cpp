@@ -264,6 +264,8 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         "--vae-tiling",
         "--guidance-rescale",
         "0.5",
+        "--guidance-interval",
+        ":5",
         "--original-size",
         "8x8",
         "--crop",
@@ -340,7 +342,9 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
 
 TEST(HelpJson, HasEveryKeyOfAPrintedJob) {
   const nlohmann::json job =
-      run(tiny_sample({"--guidance", "2", "--print-job", "--json"})).json();
+      run(tiny_sample({"--guidance", "2", "--guidance-interval", ":5",
+                       "--print-job", "--json"}))
+          .json();
   std::set<std::string> printed;
   const std::set<std::string> of_every_verb = {"schema", "version", "verb",
                                                "status", "exit_code"};

@@ -211,7 +211,7 @@ TEST(ModelTable, RunsOneMoreModelByItsRowAlone) {
   const JobRequest request = make_request(config, nullptr, {}, table);
   EXPECT_EQ(request.source.latent_shape(), (Shape{3, 4, 6}));
   EXPECT_EQ(request.source.pixel_shape(), (Shape{3, 4, 6}));
-  EXPECT_EQ(request.job.guidance_scale, 1.0);
+  EXPECT_EQ(request.job.guidance.scale, 1.0);
   EXPECT_GE(request.required_bytes, 4U + 2 * 8 * 72);
   const auto ignored =
       std::ranges::find_if(request.notes, [](const std::string& note) {
@@ -298,7 +298,7 @@ TEST(ModelTable, RefusesAClassAndIgnoresGuidanceWhereThereAreNone) {
   const auto table = longer_table();
   config.guidance_scale = 3;
   const JobRequest request = make_request(config, nullptr, {}, table);
-  EXPECT_EQ(request.job.guidance_scale, 1.0);
+  EXPECT_EQ(request.job.guidance.scale, 1.0);
   EXPECT_NE(
       std::ranges::find(request.notes,
                         "the model has no classes: --guidance does nothing"),

@@ -208,7 +208,7 @@ TEST(OfferedJob, IsRefusedIfItsNumbersAreOutOfRange) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   expect_refusal_of([](Offer& o) { o.job.end = o.job.begin; }, 6,
                     "no range of samples");
-  expect_refusal_of([](Offer& o) { o.job.guidance_scale = kNan; }, 6,
+  expect_refusal_of([](Offer& o) { o.job.guidance.scale = kNan; }, 6,
                     "guidance_scale");
   expect_refusal_of(
       [](Offer& o) {

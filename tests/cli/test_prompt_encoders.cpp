@@ -301,6 +301,69 @@ TEST(Guidance, GivesEveryExactMethodTheSameBytes) {
   }
 }
 
+/// The four levels are 4.12, 1.62, 0.70 and 0.04.
+TEST(GuidanceInterval, GuidesTheStepsBetweenItsNoiseLevels) {
+  const Arguments job = joined(kFox, {"--steps", "4", "--sampler", "euler"});
+  const auto latents = [&](const Arguments& more) {
+    return done(joined(job, more), kStableDiffusion)["latents_xxh3"];
+  };
+  const auto all = latents({});
+  const auto none = latents({"--guidance", "1"});
+  EXPECT_EQ(latents({"--guidance-interval", "0:1000"}), all);
+  EXPECT_EQ(latents({"--guidance-interval", ":"}), all);
+  EXPECT_EQ(latents({"--guidance-interval", "999:1000"}), none);
+  const auto some = latents({"--guidance-interval", ":2"});
+  EXPECT_NE(some, all);
+  EXPECT_NE(some, none);
+  for (const Arguments& method :
+       {Arguments{"--method", "batch"}, Arguments{"--method", "cfg"},
+        Arguments{"--method", "pipeline", "--segments", "2"},
+        Arguments{"--method", "stale", "--segments", "2", "--age", "0"},
+        Arguments{"--method", "picard", "--tolerance", "0"}}) {
+    EXPECT_EQ(latents(joined(method,
+                             {"--workers", "2", "--guidance-interval", ":2"})),
+              some)
+        << method[1];
+  }
+}
+
+TEST(GuidanceInterval, StandsInTheRecipeAndCostsHalfOfTheOtherSteps) {
+  const TempFolder folder;
+  const std::string image = folder.path("a.png");
+  const Arguments job =
+      joined(kFox, {"--sampler", "euler", "--guidance-interval", "0.5:2"});
+  const auto made = done(joined(job, {"-o", image}), kStableDiffusion);
+  const auto recipe =
+      done({"--from", image, "-o", folder.path("b.png")}, kStableDiffusion);
+  EXPECT_EQ(recipe["latents_xxh3"], made["latents_xxh3"]);
+  const Outcome shown = run({"inspect", image, "--json"});
+  EXPECT_EQ(shown.json()["items"][0]["recipe"]["guidance_interval"], "0.5:2");
+  const auto rows = [&](const Arguments& more) {
+    const Outcome plan =
+        sample(joined(joined(kFox, {"--steps", "4", "--sampler", "euler",
+                                    "--method", "sequential", "--dry-run"}),
+                      more),
+               kStableDiffusion);
+    return plan.json()["plan"]["forward_rows"].get<double>();
+  };
+  EXPECT_EQ(rows({}), 8);
+  EXPECT_EQ(rows({"--guidance-interval", "0.5:2"}), 6);
+  EXPECT_EQ(rows({"--guidance-interval", "999:1000"}), 4);
+}
+
+TEST(GuidanceInterval, RefusesWhatIsNone) {
+  for (const char* bad : {"5", "5:1", "a:b", "-1:2", "2:2"}) {
+    expect_refused(sample(joined(kFox, {"--guidance-interval", bad})), 2,
+                   "--guidance-interval");
+  }
+  const Outcome outcome =
+      sample(joined(kFox, {"--guidance", "1", "--guidance-interval", "1:2"}));
+  EXPECT_NE(
+      outcome.err.find("--guidance-interval does nothing without guidance"),
+      std::string::npos)
+      << outcome.err;
+}
+
 TEST(GuidanceRescale, IsOffWithoutGuidanceAndSaysSo) {
   const Outcome outcome =
       sample(joined(kFox, {"--guidance", "1", "--guidance-rescale", "0.5"}));

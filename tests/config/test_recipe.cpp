@@ -21,8 +21,7 @@ Recipe full_recipe() {
   recipe.seed = 0xffffffffffffffffULL;
   recipe.index = 12;
   recipe.noise = NoiseKind::torch;
-  recipe.guidance_scale = 4.1;
-  recipe.guidance_rescale = 0.7;
+  recipe.guidance = {.scale = 4.1, .rescale = 0.7, .interval = {{0.25, 7}}};
   recipe.original_size = {1024, 768};
   recipe.crop = {.top = 3, .left = 5};
   recipe.negative_target_size = {8, 9};
@@ -70,7 +69,7 @@ TEST(Recipe, RoundTripsThroughCanonicalJson) {
   EXPECT_EQ(back.method.segment_speeds, full_recipe().method.segment_speeds);
   EXPECT_EQ(back.noise, NoiseKind::torch);
   EXPECT_EQ(back.vae_tile, 64);
-  EXPECT_EQ(back.guidance_rescale, 0.7);
+  EXPECT_EQ(back.guidance, full_recipe().guidance);
   EXPECT_EQ(back.original_size, (PictureSize{1024, 768}));
   EXPECT_EQ(back.crop, (PictureCorner{.top = 3, .left = 5}));
   EXPECT_EQ(back.target_size, std::nullopt);

@@ -40,8 +40,8 @@ class PortedEvaluator : public Evaluator {
       kernels::copy(ctx, at_host[i].output, rows[i].output);
     }
   }
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override {
+  void combine(ExecContext& ctx, double /*timestep*/, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override {
     kernels::guide(ctx, cond, uncond, 1.5, latent_shape()[0], out);
   }
   void run_segment(ExecContext& ctx, int segment,

@@ -30,8 +30,8 @@ class Scaling : public samplers::Evaluator {
     }
     ctx.tick(rows.size());
   }
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override {
+  void combine(ExecContext& ctx, double /*timestep*/, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override {
     const std::array terms{kernels::Term{1.5, &cond},
                            kernels::Term{-0.5, &uncond}};
     kernels::combine(ctx, terms, out);

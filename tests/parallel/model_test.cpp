@@ -42,7 +42,8 @@ class Network : public Evaluator {
     std::size_t next = 0;
     for (EvaluateRow& row : rows) {
       if (row.branch == Branch::guided) {
-        combine(ctx, all.outputs[next], all.outputs[next + 1], row.output);
+        combine(ctx, row.timestep, all.outputs[next], all.outputs[next + 1],
+                row.output);
         next += 2;
       } else {
         std::copy_n(all.outputs[next].bytes().data(), row.output.num_bytes(),
@@ -52,8 +53,8 @@ class Network : public Evaluator {
     }
   }
 
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override {
+  void combine(ExecContext& ctx, double /*timestep*/, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override {
     kernels::guide(ctx, cond, uncond, 2.5, denoiser_.info().guided_channels,
                    out);
   }
@@ -86,8 +87,8 @@ class Network : public Evaluator {
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (last) {
-        combine(ctx, all.outputs[2 * i], all.outputs[2 * i + 1],
-                rows[i].output);
+        combine(ctx, rows[i].timestep, all.outputs[2 * i],
+                all.outputs[2 * i + 1], rows[i].output);
       } else {
         rows[i].boundary = boundaries[2 * i];
         rows[i].boundary.insert(rows[i].boundary.end(),

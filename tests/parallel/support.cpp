@@ -97,8 +97,9 @@ Tensor ToyEvaluator::output_of(const Tensor& hidden) const {
   return out;
 }
 
-void ToyEvaluator::combine(ExecContext& /*ctx*/, const Tensor& cond,
-                           const Tensor& uncond, Tensor& out) {
+void ToyEvaluator::combine(ExecContext& /*ctx*/, double /*timestep*/,
+                           const Tensor& cond, const Tensor& uncond,
+                           Tensor& out) {
   const auto c = cond.span<float>();
   const auto u = uncond.span<float>();
   const auto o = out.span<float>();
@@ -121,8 +122,8 @@ void ToyEvaluator::evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) {
     Tensor out;
     if (row.branch == Branch::guided) {
       out = Tensor(row.output.shape(), DType::f32);
-      combine(ctx, forward(row, Branch::cond), forward(row, Branch::uncond),
-              out);
+      combine(ctx, row.timestep, forward(row, Branch::cond),
+              forward(row, Branch::uncond), out);
     } else {
       out = forward(row, row.branch);
     }
@@ -159,7 +160,7 @@ void ToyEvaluator::run_segment(ExecContext& ctx, int segment,
     }
     row.skips = row.keeps_skips ? row.boundary : Boundary();
     if (segment + 1 == num_segments_) {
-      combine(ctx, output_of(row.boundary[0].tensor),
+      combine(ctx, row.timestep, output_of(row.boundary[0].tensor),
               output_of(row.boundary[1].tensor), row.output);
     }
   }

@@ -26,8 +26,8 @@ class ToyEvaluator : public Evaluator {
     return (learns_variance_ ? 2 : 1) * shape_[0];
   }
   void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override;
-  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-               Tensor& out) override;
+  void combine(ExecContext& ctx, double timestep, const Tensor& cond,
+               const Tensor& uncond, Tensor& out) override;
   [[nodiscard]] int num_segments() const override { return num_segments_; }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<SegmentRow> rows) override;
