@@ -207,6 +207,9 @@ class CoordinatorShell final : public ShellActor::base {
   void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }
   void perform(FreeValues& free) { tell(free.process, std::move(free)); }
   void perform(DropRuns& drop) { tell(drop.process, std::move(drop)); }
+  void perform(Redirect& redirect) {
+    send(at(redirect.worker), std::move(redirect));
+  }
   void perform(Recall& recall) { send(at(recall.worker), std::move(recall)); }
   void perform(AdmitProcess& admit) {
     workers_.resize(

@@ -307,9 +307,9 @@ struct EndJob {
 };
 using CoordinatorCommand =
     std::variant<Grant, FreeValues, DropRuns, FetchValues, TakeCut, RestoreCut,
-                 ShowResult, EndSample, Recall, AdmitProcess, RefuseProcess,
-                 ReleaseProcess, JobProgress, FenceWorker, LinkWeighed,
-                 RetireWorker, EndJob>;
+                 ShowResult, EndSample, Redirect, Recall, AdmitProcess,
+                 RefuseProcess, ReleaseProcess, JobProgress, FenceWorker,
+                 LinkWeighed, RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;

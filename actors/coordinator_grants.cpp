@@ -227,21 +227,20 @@ void CoordinatorPolicy::send_grants() {
     if (grant.tasks.empty()) {
       continue;
     }
-    // Frees ride with a task whose answer shows that they have come: not with a
-    // task that was sent before and only gets another source.
-    const auto fresh = std::ranges::find_if(
-        grant.tasks,
-        [this](const SampleTask& work) { return work.grant >= unsent_; });
-    if (fresh != grant.tasks.end()) {
-      if (auto frees = frees_.take(worker.traits.process)) {
-        grant.frees = std::move(*frees);
-        worker.held.at(fresh->grant).frees = grant.frees;
-      }
+    // Frees ride with a task whose answer shows that they have come.
+    if (auto frees = frees_.take(worker.traits.process)) {
+      grant.frees = std::move(*frees);
+      worker.held.at(grant.tasks.front().grant).frees = grant.frees;
     }
     commands_.emplace_back(std::move(grant));
   }
   outbox_.clear();
-  unsent_ = next_grant_;
+  // Behind the grants that they change.
+  for (Redirect& redirect : std::exchange(redirects_, {})) {
+    if (at(redirect.worker).held.contains(redirect.grant)) {
+      commands_.emplace_back(std::move(redirect));
+    }
+  }
   for (Recall& recall : std::exchange(recalls_, {})) {
     std::erase_if(recall.grants, [&](std::uint64_t number) {
       return !at(recall.worker).held.contains(number);

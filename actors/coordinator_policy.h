@@ -290,7 +290,8 @@ class CoordinatorPolicy {
                               const samplers::TaskResult& result);
   void note_values(const GrantResult& event);
   void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
-  void find_value(const Sample& sample, samplers::Slot slot, Grant& grant);
+  void find_value(const Sample& sample, samplers::Slot slot, int process,
+                  std::vector<RemoteValue>& sources);
   void redirect_readers(const Sample& sample, const samplers::Task& made);
   void free_slots(Sample& sample, std::span<const samplers::Slot> dead);
   void drop_runs(Sample& sample, std::optional<std::uint32_t> last_run);
@@ -467,9 +468,9 @@ class CoordinatorPolicy {
   std::vector<Grant> outbox_;  ///< to be sent
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;
-  std::uint64_t unsent_ = 1;  ///< grants from this number on were not sent
   std::uint64_t next_cut_ = 1;
   FlatTable<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
+  std::vector<Redirect> redirects_;                ///< to be sent
   std::vector<Recall> recalls_;                    ///< to be sent
   std::set<int> draining_;                         ///< processes
   std::set<int> lost_processes_;

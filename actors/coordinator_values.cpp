@@ -59,7 +59,7 @@ void CoordinatorPolicy::find_values(Sample& sample, const Task& task,
                                     Grant& grant) {
   const int process = at(grant.worker).traits.process;
   for (const Slot slot : task.inputs) {
-    find_value(sample, slot, grant);
+    find_value(sample, slot, process, grant.sources);
     sample.values.expect(slot, process);
   }
   for (const Slot slot : task.outputs) {
@@ -67,9 +67,8 @@ void CoordinatorPolicy::find_values(Sample& sample, const Task& task,
   }
 }
 
-void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
-                                   Grant& grant) {
-  const int process = at(grant.worker).traits.process;
+void CoordinatorPolicy::find_value(const Sample& sample, Slot slot, int process,
+                                   std::vector<RemoteValue>& sources) {
   if (slot == samplers::kInitialSlot) {
     return;
   }
@@ -78,17 +77,15 @@ void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
   const std::optional<int> source = holder ? holder : sample.values.maker(slot);
   require(source.has_value(), Errc::internal, "coordinator",
           "a task was granted whose inputs nobody holds or makes");
-  const RemoteValue value{name, *source};
-  // An earlier entry in this grant may say something else: this is newer.
-  if (*source != process) {
-    std::erase(grant.coming_inputs, name);
-    if (std::ranges::find(grant.remote_inputs, value) ==
-        grant.remote_inputs.end()) {
-      grant.remote_inputs.push_back(value);
-    }
-  } else if (!holder && std::ranges::find(grant.coming_inputs, name) ==
-                            grant.coming_inputs.end()) {
-    grant.coming_inputs.push_back(name);
+  if (*source == process && holder) {
+    return;  // it is there
+  }
+  // An earlier entry may say something else: this is newer.
+  const auto said = std::ranges::find(sources, name, &RemoteValue::name);
+  if (said == sources.end()) {
+    sources.push_back({name, *source});
+  } else {
+    said->process = *source;
   }
 }
 
@@ -96,15 +93,17 @@ void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
 /// outputs.
 void CoordinatorPolicy::redirect_readers(const Sample& sample,
                                          const Task& made) {
-  for (const auto& [number, worker] : sample.grants) {
-    const Outstanding& granted = at(worker).held.at(number);
+  for (const auto& [number, index] : sample.grants) {
+    const Worker& worker = at(index);
+    const samplers::Slots& inputs = worker.held.at(number).work.task.inputs;
+    Redirect redirect{index, worker.epoch, number, {}};
     for (const Slot slot : made.outputs) {
-      if (std::ranges::find(granted.work.task.inputs, slot) !=
-          granted.work.task.inputs.end()) {
-        Grant& grant = grant_for(worker);
-        grant.tasks.push_back(granted.work);
-        find_value(sample, slot, grant);
+      if (std::ranges::find(inputs, slot) != inputs.end()) {
+        find_value(sample, slot, worker.traits.process, redirect.sources);
       }
+    }
+    if (!redirect.sources.empty()) {
+      redirects_.push_back(std::move(redirect));
     }
   }
 }

@@ -16,7 +16,8 @@ int most_passes(const ExecContext& ctx) {
 
 Firing::Firing(FiringSpec spec)
     : spec_(std::move(spec)),
-      policy_(spec_.worker, spec_.epoch, most_passes(*spec_.ctx)) {}
+      policy_(spec_.worker, spec_.epoch, spec_.process,
+              most_passes(*spec_.ctx)) {}
 
 void Firing::on(WorkerEvent event) noexcept {
   try {
@@ -95,25 +96,18 @@ void Firing::perform(FreeOwn& free) {
 
 void Firing::perform(FetchInputs& fetch) {
   for (const RemoteValue& value : fetch.values) {
-    spec_.store->fetch(value, [self = shared_from_this(), value](bool is_here) {
+    const auto then = [self = shared_from_this(), value](bool is_here) {
       if (is_here) {
         self->on(InputHere{value.name});
       } else {
         self->on(InputGone{value});
       }
-    });
-  }
-}
-
-void Firing::perform(AwaitInputs& await) {
-  for (const ValueName& name : await.names) {
-    spec_.store->await(name, [self = shared_from_this(), name](bool is_here) {
-      if (is_here) {
-        self->on(InputHere{name});
-      } else {
-        self->on(InputGone{{name, self->spec_.process}});
-      }
-    });
+    };
+    if (value.process == spec_.process) {
+      spec_.store->await(value.name, then);
+    } else {
+      spec_.store->fetch(value, then);
+    }
   }
 }
 

@@ -52,7 +52,6 @@ class Firing : public std::enable_shared_from_this<Firing> {
  private:
   void perform(FreeOwn& free);
   void perform(FetchInputs& fetch);
-  void perform(AwaitInputs& await);
   void perform(GrantResult& result);
   void perform(WorkerBeat& beat);
   void perform(InterruptWork& interrupt);

@@ -76,12 +76,21 @@ struct Grant {
   std::uint32_t epoch = 0;  ///< the worker's incarnation
   std::vector<SampleTask> tasks;
   int max_rows = 1;  ///< of a forward pass, from now on
-  /// Inputs that other processes hold, or will make: they are to be fetched.
-  std::vector<RemoteValue> remote_inputs = {};
-  /// Inputs that the worker's own process will make.
-  std::vector<ValueName> coming_inputs = {};
+  /// The tasks' inputs that are not in the worker's process yet, each once, and
+  /// who holds or will make them: that may be the worker's process itself.
+  std::vector<RemoteValue> sources = {};
   /// Slots that the worker's process frees, whatever becomes of the tasks.
   std::vector<FreedSlots> frees = {};
+};
+
+/// Inputs of a granted task will come from these sources, not from those that
+/// the grant, or a redirect before this one, has named. It changes nothing if
+/// the task has all inputs, or is back.
+struct Redirect {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t grant = 0;  ///< of the task
+  std::vector<RemoteValue> sources;
 };
 
 /// Asks the worker to return these grants, if their tasks have not begun. A

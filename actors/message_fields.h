@@ -84,8 +84,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("epoch", r.epoch);
   visit("tasks", r.tasks);
   visit("max_rows", r.max_rows);
-  visit("remote_inputs", r.remote_inputs);
-  visit("coming_inputs", r.coming_inputs);
+  visit("sources", r.sources);
   visit("frees", r.frees);
 }
 
@@ -204,6 +203,14 @@ void visit_fields(Visitor& visit, T& r) {
   visit("sample_index", r.sample_index);
   visit("last_run", r.last_run);
   visit("all_answered", r.all_answered);
+}
+
+template <typename Visitor, AnyConst<Redirect> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("worker", r.worker);
+  visit("epoch", r.epoch);
+  visit("grant", r.grant);
+  visit("sources", r.sources);
 }
 
 template <typename Visitor, AnyConst<Recall> T>

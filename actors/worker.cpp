@@ -58,6 +58,7 @@ class WorkerShell final : public WorkerActor::base {
   behavior_type make_behavior() override {
     return {
         [this](Grant& grant) { firing_->on(std::move(grant)); },
+        [this](Redirect& redirect) { firing_->on(std::move(redirect)); },
         [this](const Recall& recall) { firing_->on(recall); },
         [this](const DropRuns& drop) { firing_->on(drop); },
         [this](const WorkerFault& fault) {

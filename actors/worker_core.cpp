@@ -164,7 +164,7 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
                   .step = first.task.from,
                   .segment = first.task.segment,
                   .start = job.clock->now()};
-  for (const RemoteValue& input : grant.remote_inputs) {
+  for (const RemoteValue& input : grant.sources) {
     result_.held.push_back({input.name, {}});
   }
   try {
@@ -256,8 +256,8 @@ void Execution::note_reads(const Grant& grant, const SampleTask& work,
     }
     const ValueName name{work.sample_index, work.run, slot};
     const bool is_fetched =
-        std::ranges::find(grant.remote_inputs, name, &RemoteValue::name) !=
-        grant.remote_inputs.end();
+        std::ranges::find(grant.sources, name, &RemoteValue::name) !=
+        grant.sources.end();
     const bool is_known =
         std::ranges::find(result_.reads, name, &ReadValue::name) !=
         result_.reads.end();

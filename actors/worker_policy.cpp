@@ -9,9 +9,6 @@
 namespace troupe::actors {
 namespace {
 
-/// Stands for the worker's process among those that are asked for a value.
-constexpr int kOwnProcess = -1;
-
 template <typename T, std::size_t N>
 bool contains(const InlineVector<T, N>& values, const T& value) {
   return std::ranges::find(values, value) != values.end();
@@ -44,29 +41,37 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Grant& grant) {
   }
   max_rows_ = grant.max_rows;
   FetchInputs fetch;
-  AwaitInputs await;
   for (SampleTask& task : grant.tasks) {
     const std::uint64_t id = task.grant;
     if (id > newest_) {
       newest_ = id;
       held_.push_back(id);
       Waiting waiting{.task = std::move(task)};
-      look_for_inputs(grant, waiting, fetch, await);
+      look_for_inputs(grant.sources, waiting, fetch);
       if (waiting.missing.empty()) {
         ready_.push(std::move(waiting.task));
       } else {
         waiting_[id] = std::move(waiting);
       }
-    } else if (Waiting* const known = waiting_.find(id)) {
-      // Said again: an input will come from somewhere else.
-      look_for_inputs(grant, *known, fetch, await);
     }
   }
   if (!fetch.values.empty()) {
     commands.push_back(std::move(fetch));
   }
-  if (!await.names.empty()) {
-    commands.push_back(std::move(await));
+  return commands;
+}
+
+std::vector<WorkerCommand> WorkerPolicy::handle(Redirect& redirect) {
+  if (stopped_ || redirect.worker != worker_ || redirect.epoch != epoch_) {
+    return {};
+  }
+  FetchInputs fetch;
+  if (Waiting* const waiting = waiting_.find(redirect.grant)) {
+    look_for_inputs(redirect.sources, *waiting, fetch);
+  }
+  Commands commands;
+  if (!fetch.values.empty()) {
+    commands.push_back(std::move(fetch));
   }
   return commands;
 }
@@ -98,45 +103,36 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Recall& recall) {
   return commands;
 }
 
-/// Adds what the task lacks by the grant to what it waits for, and to what is
-/// to be asked for: each source once.
-void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
-                                   FetchInputs& fetch, AwaitInputs& await) {
+/// The task waits for its inputs that have a source here. A source that nobody
+/// has asked yet is to be asked.
+void WorkerPolicy::look_for_inputs(const std::vector<RemoteValue>& sources,
+                                   Waiting& waiting, FetchInputs& fetch) {
   const SampleTask& work = waiting.task;
-  const auto is_new_question = [&](const ValueName& name, int source) {
+  for (const RemoteValue& value : sources) {
+    const ValueName& name = value.name;
     const bool reads = name.sample_index == work.sample_index &&
                        name.run == work.run &&
                        contains(work.task.inputs, name.slot);
     if (!reads) {
-      return false;
+      continue;
     }
     Wanted& wanted = wanted_[name];
     if (!contains(waiting.missing, name)) {
       waiting.missing.push_back(name);
       wanted.waiters.push_back(work.grant);
     }
-    const bool is_new = !contains(wanted.asked, source);
-    if (is_new) {
-      wanted.asked.push_back(source);
-    }
-    return is_new;
-  };
-  for (const RemoteValue& value : grant.remote_inputs) {
-    if (is_new_question(value.name, value.process)) {
+    if (!contains(wanted.asked, value.process)) {
+      wanted.asked.push_back(value.process);
       fetch.values.push_back(value);
     }
-    if (contains(waiting.missing, value.name)) {
-      waiting.fetched.push_back(value);
-      // It was to be made here before. Another process makes it now.
-      erase_first(wanted_[value.name].asked, kOwnProcess);
-    }
-  }
-  for (const ValueName& name : grant.coming_inputs) {
     // Somebody else was to make it, when the task was granted.
-    std::erase_if(waiting.fetched,
-                  [&](const RemoteValue& value) { return value.name == name; });
-    if (is_new_question(name, kOwnProcess)) {
-      await.names.push_back(name);
+    if (value.process == process_) {
+      std::erase_if(waiting.fetched, [&](const RemoteValue& before) {
+        return before.name == name;
+      });
+    } else {
+      erase_first(wanted.asked, process_);
+      waiting.fetched.push_back(value);
     }
   }
 }
@@ -181,9 +177,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(InputGone& gone) {
   if (found == nullptr) {
     return {};
   }
-  if (!erase_first(found->asked, gone.value.process)) {
-    erase_first(found->asked, kOwnProcess);
-  }
+  erase_first(found->asked, gone.value.process);
   if (!found->asked.empty()) {
     return {};  // it may come from somebody else
   }
@@ -272,8 +266,7 @@ std::optional<Grant> WorkerPolicy::next() {
   join_readers(pass.tasks);
   for (const SampleTask& task : pass.tasks) {
     if (const auto fetched = fetched_.extract(task.grant)) {
-      std::ranges::move(fetched.mapped(),
-                        std::back_inserter(pass.remote_inputs));
+      std::ranges::move(fetched.mapped(), std::back_inserter(pass.sources));
     }
   }
   ++num_running_;

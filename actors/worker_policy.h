@@ -30,28 +30,23 @@ struct StopWork {};
 struct BeatAsked {
   std::uint64_t ticks = 0;  ///< blocks run so far
 };
-using WorkerEvent = std::variant<Grant, Recall, InputHere, InputGone, DropRuns,
-                                 WorkDone, StopWork, BeatAsked>;
+using WorkerEvent = std::variant<Grant, Redirect, Recall, InputHere, InputGone,
+                                 DropRuns, WorkDone, StopWork, BeatAsked>;
 
 // Commands: a result and a beat are to be sent.
 /// The process frees these values.
 struct FreeOwn {
   std::vector<FreedSlots> frees;
 };
-/// The process fetches these values, and answers for each with InputHere or
-/// InputGone.
+/// The process fetches these values, or waits for those that it will make
+/// itself, and answers for each with InputHere or InputGone.
 struct FetchInputs {
   std::vector<RemoteValue> values;
 };
-/// Other workers of the process make these values: the process says InputHere
-/// when a value is made.
-struct AwaitInputs {
-  std::vector<ValueName> names;
-};
 /// Ends what runs at the next block.
 struct InterruptWork {};
-using WorkerCommand = std::variant<FreeOwn, FetchInputs, AwaitInputs,
-                                   GrantResult, InterruptWork, WorkerBeat>;
+using WorkerCommand =
+    std::variant<FreeOwn, FetchInputs, GrantResult, InterruptWork, WorkerBeat>;
 
 /// Decides what a worker does with its grants. A task fires when its inputs are
 /// in the worker's process, or will be made by the same pass: whoever runs
@@ -60,6 +55,7 @@ using WorkerCommand = std::variant<FreeOwn, FetchInputs, AwaitInputs,
 ///   Grant ──▶ waiting ──all inputs here──▶ ready ──next()──▶ running ──▶
 ///   result
 ///                └──an input is gone──▶ result
+///   Redirect ──▶ what is waiting waits for somebody else
 ///   Recall ──▶ what is waiting or ready goes back
 ///   StopWork ──▶ stopped: takes no grants, runs nothing, still answers
 ///
@@ -67,8 +63,11 @@ using WorkerCommand = std::variant<FreeOwn, FetchInputs, AwaitInputs,
 class WorkerPolicy {
  public:
   /// `max_passes` may run at once: one is queued behind another on a GPU.
-  WorkerPolicy(int worker, std::uint32_t epoch, int max_passes = 1)
-      : worker_(worker), epoch_(epoch), max_passes_(max_passes) {}
+  WorkerPolicy(int worker, std::uint32_t epoch, int process, int max_passes = 1)
+      : worker_(worker),
+        epoch_(epoch),
+        process_(process),
+        max_passes_(max_passes) {}
 
   [[nodiscard]] std::vector<WorkerCommand> on(WorkerEvent event);
 
@@ -76,8 +75,8 @@ class WorkerPolicy {
   [[nodiscard]] bool has_next() const noexcept {
     return !stopped_ && num_running_ < max_passes_ && !ready_.empty();
   }
-  /// The tasks of the next pass; it has begun. `remote_inputs` of the pass are
-  /// the inputs that were fetched.
+  /// The tasks of the next pass; it has begun. `sources` of the pass are the
+  /// inputs that were fetched.
   [[nodiscard]] std::optional<Grant> next();
 
   /// It holds grants, and all of them wait for inputs.
@@ -102,6 +101,7 @@ class WorkerPolicy {
   using Commands = std::vector<WorkerCommand>;
 
   Commands handle(Grant& grant);
+  Commands handle(Redirect& redirect);
   Commands handle(Recall& recall);
   Commands handle(InputHere& here);
   Commands handle(InputGone& gone);
@@ -110,8 +110,8 @@ class WorkerPolicy {
   Commands handle(StopWork& stop);
   Commands handle(BeatAsked& asked);
 
-  void look_for_inputs(const Grant& grant, Waiting& waiting, FetchInputs& fetch,
-                       AwaitInputs& await);
+  void look_for_inputs(const std::vector<RemoteValue>& sources,
+                       Waiting& waiting, FetchInputs& fetch);
   void note_here(std::uint64_t grant, const ValueName& name);
   [[nodiscard]] SampleTask take_whole(std::uint64_t grant);
   void let_go(std::uint64_t grant);
@@ -119,6 +119,7 @@ class WorkerPolicy {
 
   int worker_;
   std::uint32_t epoch_;
+  int process_;
   int max_passes_;
   int max_rows_ = 1;
   bool stopped_ = false;

@@ -36,7 +36,8 @@ Company::Company(const JobSpec& spec, const Machine& machine, int threads)
       coordinator_(coordinator_options(spec)) {
   for (std::size_t w = 0; w < spec.workers.size(); ++w) {
     stores_.push_back(make_store(job_, std::make_shared<Asker>(*this, w)));
-    workers_.push_back({WorkerPolicy(static_cast<int>(w), 1), nullptr});
+    const int worker = static_cast<int>(w);  // the number of its process, too
+    workers_.push_back({WorkerPolicy(worker, 1, worker), nullptr});
   }
 }
 
@@ -114,6 +115,13 @@ void Company::perform(Grant& grant) {
   const auto worker = static_cast<std::size_t>(grant.worker);
   tell(worker,
        [this, worker, grant = std::move(grant)] { feed(worker, grant); });
+}
+
+void Company::perform(Redirect& redirect) {
+  const auto worker = static_cast<std::size_t>(redirect.worker);
+  tell(worker, [this, worker, redirect = std::move(redirect)] {
+    feed(worker, redirect);
+  });
 }
 
 void Company::perform(Recall& recall) {
@@ -246,20 +254,15 @@ void Company::perform(std::size_t worker, FreeOwn& free) {
 
 void Company::perform(std::size_t worker, FetchInputs& fetch) {
   for (const RemoteValue& value : fetch.values) {
-    stores_[worker]->fetch(value, [this, worker, value](bool is_here) {
+    const auto then = [this, worker, value](bool is_here) {
       feed(worker, is_here ? WorkerEvent(InputHere{value.name})
                            : WorkerEvent(InputGone{value}));
-    });
-  }
-}
-
-void Company::perform(std::size_t worker, AwaitInputs& await) {
-  for (const ValueName& name : await.names) {
-    stores_[worker]->await(name, [this, worker, name](bool is_here) {
-      feed(worker,
-           is_here ? WorkerEvent(InputHere{name})
-                   : WorkerEvent(InputGone{{name, static_cast<int>(worker)}}));
-    });
+    };
+    if (std::cmp_equal(value.process, worker)) {
+      stores_[worker]->await(value.name, then);
+    } else {
+      stores_[worker]->fetch(value, then);
+    }
   }
 }
 

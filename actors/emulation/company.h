@@ -63,6 +63,7 @@ class Company {
 
   // Commands of the coordinator.
   void perform(Grant& grant);
+  void perform(Redirect& redirect);
   void perform(Recall& recall);
   void perform(FreeValues& free);
   void perform(DropRuns& drop);
@@ -79,7 +80,6 @@ class Company {
   // Of a worker.
   void perform(std::size_t worker, FreeOwn& free);
   void perform(std::size_t worker, FetchInputs& fetch);
-  void perform(std::size_t worker, AwaitInputs& await);
   void perform(std::size_t worker, GrantResult& result);
   void perform(std::size_t /*worker*/, InterruptWork& /*interrupt*/) {}
   void perform(std::size_t /*worker*/, WorkerBeat& /*beat*/) {}

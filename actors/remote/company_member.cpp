@@ -518,6 +518,8 @@ void CompanyMember::hear(News news) {
   } else if (auto* grant = std::get_if<Grant>(&news)) {
     check_grant(*grant, job_);
     tell_worker(grant->worker, *grant);
+  } else if (auto* redirect = std::get_if<Redirect>(&news)) {
+    tell_worker(redirect->worker, *redirect);
   } else if (auto* recall = std::get_if<Recall>(&news)) {
     tell_worker(recall->worker, *recall);
   } else if (auto* end = std::get_if<EndWorker>(&news)) {

@@ -44,6 +44,7 @@ class WorkerProxy final : public Proxy<WorkerActor::base> {
   behavior_type make_behavior() override {
     return {
         [this](Grant& grant) { carry(std::move(grant)); },
+        [this](Redirect& redirect) { carry(std::move(redirect)); },
         [this](const Recall& recall) { carry(recall); },
         [](const DropRuns&) {},  // its process tells it
         [](const WorkerFault&) {},

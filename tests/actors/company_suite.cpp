@@ -56,6 +56,7 @@ class WorkerProxy final : public Proxy<WorkerActor::base, WorkerActor> {
   behavior_type make_behavior() override {
     return {
         [this](Grant& grant) { carry(std::move(grant)); },
+        [this](Redirect& redirect) { carry(std::move(redirect)); },
         [this](const Recall& recall) { carry(recall); },
         [this](const DropRuns& drop) { carry(drop); },
         [](const WorkerFault&) {},  // the worker tells itself

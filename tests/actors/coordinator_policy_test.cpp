@@ -93,7 +93,7 @@ TEST(CoordinatorPolicy, GrantsTheCallsOfASampleAhead) {
   EXPECT_GE(num_granted(), 2U);
   EXPECT_LT(num_granted(), 5U);
   EXPECT_EQ(company.mailboxes[0].size(), 1U) << "the others wait for it";
-  EXPECT_FALSE(company.grants.back().coming_inputs.empty());
+  EXPECT_FALSE(company.grants.back().sources.empty());
   company.run_to_end();
   EXPECT_EQ(num_done(company), 1U);
 }
@@ -105,13 +105,10 @@ TEST(CoordinatorPolicy, GivesNoNumberToTwoTasks) {
   company.kill(1);
   company.raise(1);
   company.run_to_end();
-  // A task is said again, under its number, when an input will come from
-  // somewhere else.
-  std::map<std::uint64_t, std::tuple<std::uint64_t, std::uint64_t, int>> named;
+  std::set<std::uint64_t> numbers;
   for (const Grant& grant : company.grants) {
     for (const SampleTask& work : grant.tasks) {
-      const std::tuple task(work.sample_index, work.task.id, grant.worker);
-      EXPECT_EQ(named.emplace(work.grant, task).first->second, task);
+      EXPECT_TRUE(numbers.insert(work.grant).second);
     }
   }
 }
@@ -128,23 +125,18 @@ TEST(CoordinatorPolicy, SaysWhereInputsWillComeFromWhenTheirMakerIsLost) {
   const Grant first = company.take(0);
   const samplers::Slot boundary = first.tasks[0].task.outputs[0];
   ASSERT_TRUE(company.mailboxes[1].empty());
-  const std::size_t before = company.grants.size();
+  const SampleTask& waiting = company.grants.at(1).tasks.at(0);
+  ASSERT_EQ(waiting.task.inputs[0], boundary);
+  EXPECT_TRUE(company.redirects.empty());
   company.kill(0);
-  bool is_told = false;
-  for (std::size_t i = before; i < company.grants.size(); ++i) {
-    const Grant& grant = company.grants[i];
-    if (grant.worker == 1) {
-      is_told =
-          is_told ||
-          std::ranges::find(grant.coming_inputs, ValueName{0, 0, boundary}) !=
-              grant.coming_inputs.end() ||
-          std::ranges::any_of(
-              grant.remote_inputs, [&](const RemoteValue& value) {
-                return value.name.slot == boundary && value.process != 0;
-              });
-    }
-  }
-  EXPECT_TRUE(is_told);
+  const auto redirect =
+      std::ranges::find(company.redirects, waiting.grant, &Redirect::grant);
+  ASSERT_NE(redirect, company.redirects.end());
+  EXPECT_EQ(redirect->worker, 1);
+  EXPECT_EQ(redirect->epoch, company.epochs[1]);
+  ASSERT_EQ(redirect->sources.size(), 1U);
+  EXPECT_EQ(redirect->sources[0].name, (ValueName{0, 0, boundary}));
+  EXPECT_NE(redirect->sources[0].process, 0);
   company.run_to_end();
   EXPECT_EQ(num_done(company), 1U);
 }

@@ -31,12 +31,12 @@ TEST(CoordinatorValues, NamesWhoHoldsAnInputThatTheWorkerLacks) {
                   in_processes(2));
   company.raise_all();
   const Grant first = company.take(0);
-  EXPECT_TRUE(first.remote_inputs.empty());
+  EXPECT_TRUE(first.sources.empty());
   const samplers::Slot boundary = first.tasks[0].task.outputs[0];
   company.on(company.answer(first));
   const Grant second = company.take(1);
-  ASSERT_EQ(second.remote_inputs.size(), 1U);
-  EXPECT_EQ(second.remote_inputs[0], (RemoteValue{{0, 0, boundary}, 0}));
+  ASSERT_EQ(second.sources.size(), 1U);
+  EXPECT_EQ(second.sources[0], (RemoteValue{{0, 0, boundary}, 0}));
 }
 
 TEST(CoordinatorValues, SaysWhoElseHoldsAValueOfARunUnderWay) {
@@ -146,7 +146,7 @@ GrantResult nothing_ran(const Grant& grant) {
   }
   result.worker = grant.worker;
   result.epoch = grant.epoch;
-  result.outcome = InputsGone{grant.remote_inputs};
+  result.outcome = InputsGone{grant.sources};
   return result;
 }
 
@@ -219,7 +219,9 @@ TEST(CoordinatorValues, ListsNothingThatALostProcessSaysLate) {
   company.run_to_end();
   EXPECT_EQ(num_done(company), 2U);
   for (const Grant& grant : company.grants) {
-    EXPECT_TRUE(grant.remote_inputs.empty()) << "of a process that is gone";
+    for (const RemoteValue& source : grant.sources) {
+      EXPECT_EQ(source.process, grant.worker) << "of a process that is gone";
+    }
   }
 }
 

@@ -124,8 +124,8 @@ TEST_F(Firings, AnswerEachGrantOnceWhateverTheOrder) {
           // A state that another worker of the process makes, or a lost state.
           work.task.inputs = {static_cast<samplers::Slot>(next + 1'000'000)};
           if (random.chance(0.7)) {
-            made.coming_inputs = {{sample, 0, work.task.inputs[0]}};
-            coming_.push_back(made.coming_inputs[0]);
+            coming_.push_back({sample, 0, work.task.inputs[0]});
+            made.sources = {{coming_.back(), kHomeProcess}};
           }
         }
         granted.insert(next);

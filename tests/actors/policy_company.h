@@ -105,7 +105,7 @@ class Company {
 
   void raise(int worker) {
     const auto w = static_cast<std::size_t>(worker);
-    policies_[w].emplace(worker, ++epochs[w], 2);
+    policies_[w].emplace(worker, ++epochs[w], traits_[w].process, 2);
     on(WorkerUp{worker, epochs[w]});
   }
   void raise_all() {
@@ -145,7 +145,7 @@ class Company {
         result.held.push_back({{work.sample_index, work.run, slot}, memory});
       }
     }
-    for (const RemoteValue& input : pass.remote_inputs) {
+    for (const RemoteValue& input : pass.sources) {
       result.held.push_back({input.name, {}});
     }
     return result;
@@ -232,7 +232,8 @@ class Company {
   std::set<int> retired;
   JobProgress progress;
   std::vector<Grant> grants;  ///< as they were sent
-  std::size_t deepest = 0;    ///< mailbox
+  std::vector<Redirect> redirects;
+  std::size_t deepest = 0;  ///< mailbox
   int times_ended = 0;
   EndJob end;
 
@@ -269,16 +270,21 @@ class Company {
     }
     grants.push_back(grant);
     if (policies_[w]) {
-      for (WorkerCommand& command : policies_[w]->on(std::move(grant))) {
-        if (auto* fetch = std::get_if<FetchInputs>(&command)) {
-          for (const RemoteValue& value : fetch->values) {
-            questions_.push_back({static_cast<int>(w), epochs[w], value});
-          }
-        } else if (auto* await = std::get_if<AwaitInputs>(&command)) {
-          for (const ValueName& name : await->names) {
-            questions_.push_back(
-                {static_cast<int>(w), epochs[w], {name, traits_[w].process}});
-          }
+      ask(w, policies_[w]->on(std::move(grant)));
+    }
+  }
+  void perform(Redirect& redirect) {
+    const auto w = static_cast<std::size_t>(redirect.worker);
+    redirects.push_back(redirect);
+    if (policies_[w]) {
+      ask(w, policies_[w]->on(std::move(redirect)));
+    }
+  }
+  void ask(std::size_t w, const std::vector<WorkerCommand>& commands) {
+    for (const WorkerCommand& command : commands) {
+      if (const auto* fetch = std::get_if<FetchInputs>(&command)) {
+        for (const RemoteValue& value : fetch->values) {
+          questions_.push_back({static_cast<int>(w), epochs[w], value});
         }
       }
     }

@@ -154,12 +154,12 @@ TEST(Fields, NameEveryMember) {
       ValueName, samplers::TaskResult, RemoteValue, FreedSlots, Grant, Failure,
       HeldValue, ReadValue, Preview, TrajectoryPoint, TraceSpan, TasksDone,
       TasksFailed, InputsGone, TasksReturned, GrantResult, WorkerUp, WorkerDown,
-      WorkerBeat, FreeValues, DropRuns, Recall, DeviceMeans, ProcessMeans,
-      ProcessJoined, AdmitProcess, RefuseProcess, CancelSample, DrainProcess,
-      Offer, Join, EndWorker, PeerTokens, PeerAddress, JobOver, ProcessReport,
-      DamagedValue, EncoderRecord, EncodingRecord, StandBy, EncodingDone,
-      EncodingRefused, NextJob, Welcome, PeerGreeting, AskStatus, AskStop,
-      Granted>();
+      WorkerBeat, FreeValues, DropRuns, Redirect, Recall, DeviceMeans,
+      ProcessMeans, ProcessJoined, AdmitProcess, RefuseProcess, CancelSample,
+      DrainProcess, Offer, Join, EndWorker, PeerTokens, PeerAddress, JobOver,
+      ProcessReport, DamagedValue, EncoderRecord, EncodingRecord, StandBy,
+      EncodingDone, EncodingRefused, NextJob, Welcome, PeerGreeting, AskStatus,
+      AskStop, Granted>();
   expect_all_members<SampleTask>(num_members<samplers::Task>() - 1);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
@@ -430,7 +430,7 @@ TEST(Wire, RefusesMoreEntriesThanAnybodySends) {
   Grant grant;
   grant.tasks.resize(wire::kMostNewsEntries);
   EXPECT_EQ(there_and_back(grant).tasks.size(), grant.tasks.size());
-  grant.coming_inputs.resize(1);
+  grant.sources.resize(1);
   EXPECT_THROW((void)there_and_back(grant), Error);
 }
 

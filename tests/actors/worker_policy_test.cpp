@@ -8,6 +8,8 @@ namespace {
 using samplers::Op;
 using samplers::Slot;
 
+constexpr int kProcess = 1;  ///< the worker's
+
 SampleTask task(std::uint64_t number, std::uint64_t sample = 1,
                 samplers::Slots inputs = {0}) {
   return {sample,
@@ -46,7 +48,7 @@ std::vector<std::uint64_t> numbers(const std::optional<Grant>& pass) {
 using Numbers = std::vector<std::uint64_t>;
 
 TEST(WorkerPolicy, RunsATaskAndReportsItsResult) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   EXPECT_FALSE(policy.has_next());
   EXPECT_TRUE(policy.on(grant({task(7)})).empty());
   ASSERT_TRUE(policy.has_next());
@@ -58,9 +60,9 @@ TEST(WorkerPolicy, RunsATaskAndReportsItsResult) {
 }
 
 TEST(WorkerPolicy, GivesBackWhatItHasNotBegun) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   Grant work = grant({task(7), task(8), task(9, 1, {4})});
-  work.coming_inputs = {{1, 0, 4}};
+  work.sources = {{{1, 0, 4}, kProcess}};
   (void)policy.on(work);
   EXPECT_EQ(numbers(policy.next()), Numbers{7});
   const auto commands = policy.on(Recall{3, 1, {7, 8, 9, 10}});
@@ -78,7 +80,7 @@ TEST(WorkerPolicy, GivesBackWhatItHasNotBegun) {
 }
 
 TEST(WorkerPolicy, GivesNothingBackToWhoAsksAnotherIncarnation) {
-  WorkerPolicy policy(3, 2);
+  WorkerPolicy policy(3, 2, kProcess);
   (void)policy.on(grant({task(7)}, 1, 2));
   EXPECT_TRUE(policy.on(Recall{3, 1, {7}}).empty());
   EXPECT_TRUE(policy.has_next());
@@ -86,7 +88,7 @@ TEST(WorkerPolicy, GivesNothingBackToWhoAsksAnotherIncarnation) {
 
 TEST(WorkerPolicy, RunsOnePassAtATimeOrAsManyAsItIsTold) {
   for (const int passes : {1, 2}) {
-    WorkerPolicy policy(3, 1, passes);
+    WorkerPolicy policy(3, 1, kProcess, passes);
     (void)policy.on(grant({task(1), task(2), task(3)}));
     for (int i = 0; i < passes; ++i) {
       EXPECT_TRUE(policy.next());
@@ -99,7 +101,7 @@ TEST(WorkerPolicy, RunsOnePassAtATimeOrAsManyAsItIsTold) {
 }
 
 TEST(WorkerPolicy, JoinsWhatItHasIntoOnePass) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   (void)policy.on(grant({task(1, 1), task(2, 2), task(3, 3)}, 2));
   EXPECT_EQ(numbers(policy.next()), (Numbers{1, 2}));
   // Of two grants, and with the rows that the last one allows.
@@ -117,11 +119,11 @@ SampleTask sweep(std::uint64_t number, Slot left, Slot output, Slot swept) {
 }
 
 TEST(WorkerPolicy, SweepsInOnePassWhatItHasTheOutputsFor) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   Grant work = grant({sweep(1, 0, 11, 21), sweep(2, 21, 12, 22),
                       sweep(3, 22, 13, 23), sweep(4, 23, 14, 24)});
   for (const Slot slot : {11U, 12U, 13U, 14U, 21U, 22U, 23U}) {
-    work.coming_inputs.push_back({1, 0, slot});
+    work.sources.push_back({{1, 0, slot}, kProcess});
   }
   work.tasks[3].alone = true;
   (void)policy.on(std::move(work));
@@ -146,11 +148,11 @@ TEST(WorkerPolicy, SweepsInOnePassWhatItHasTheOutputsFor) {
 }
 
 TEST(WorkerPolicy, JoinsNoReaderOfAForwardPassToIt) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   SampleTask first = task(1);
   first.task.outputs = {11};
   Grant work = grant({first, sweep(2, 0, 11, 21)});
-  work.coming_inputs = {{1, 0, 11}};
+  work.sources = {{{1, 0, 11}, kProcess}};
   (void)policy.on(std::move(work));
   EXPECT_EQ(numbers(policy.next()), Numbers{1});
   (void)policy.on(InputHere{{1, 0, 11}});
@@ -158,8 +160,8 @@ TEST(WorkerPolicy, JoinsNoReaderOfAForwardPassToIt) {
   EXPECT_EQ(numbers(policy.next()), Numbers{2});
 }
 
-TEST(WorkerPolicy, DropsATaskItHoldsAlready) {
-  WorkerPolicy policy(3, 1);
+TEST(WorkerPolicy, DropsATaskThatItHasHadAlready) {
+  WorkerPolicy policy(3, 1, kProcess);
   (void)policy.on(grant({task(7)}));
   (void)policy.on(grant({task(7)}));
   EXPECT_TRUE(policy.next());
@@ -168,13 +170,13 @@ TEST(WorkerPolicy, DropsATaskItHoldsAlready) {
 }
 
 TEST(WorkerPolicy, DropsGrantsForAnotherIncarnation) {
-  WorkerPolicy policy(3, 2);
+  WorkerPolicy policy(3, 2, kProcess);
   (void)policy.on(grant({task(7)}));
   EXPECT_FALSE(policy.has_next());
 }
 
 TEST(WorkerPolicy, InterruptsAndRunsNothingAfterAStop) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   (void)policy.on(grant({task(7)}));
   const auto commands = policy.on(StopWork{});
   ASSERT_EQ(commands.size(), 1U);
@@ -185,7 +187,7 @@ TEST(WorkerPolicy, InterruptsAndRunsNothingAfterAStop) {
 }
 
 TEST(WorkerPolicy, SaysInItsBeatHowMuchItHasDone) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   const auto commands = policy.on(BeatAsked{42});
   const auto beat = std::get<WorkerBeat>(commands.at(0));
   EXPECT_EQ(beat.worker, 3);
@@ -196,16 +198,15 @@ TEST(WorkerPolicy, SaysInItsBeatHowMuchItHasDone) {
 /// inputs.
 Grant remote_grant() {
   Grant made = grant({task(7, 1, {5}), task(8, 1, {0, 5}), task(9, 2)}, 4);
-  made.remote_inputs = {{{1, 0, 5}, 2}};
+  made.sources = {{{1, 0, 5}, 2}};
   return made;
 }
 
 TEST(WorkerPolicy, FiresTasksWhenTheirInputsAreFetched) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   const auto commands = policy.on(remote_grant());
   ASSERT_EQ(commands.size(), 1U);
-  EXPECT_EQ(std::get<FetchInputs>(commands[0]).values,
-            remote_grant().remote_inputs)
+  EXPECT_EQ(std::get<FetchInputs>(commands[0]).values, remote_grant().sources)
       << "once for both";
   // They hold up no other.
   EXPECT_EQ(numbers(policy.next()), Numbers{9});
@@ -213,17 +214,17 @@ TEST(WorkerPolicy, FiresTasksWhenTheirInputsAreFetched) {
   EXPECT_TRUE(policy.on(InputHere{{1, 0, 5}}).empty());
   const auto pass = policy.next();
   EXPECT_EQ(numbers(pass), (Numbers{7, 8}));
-  EXPECT_EQ(pass->remote_inputs.at(0), remote_grant().remote_inputs[0]);
+  EXPECT_EQ(pass->sources.at(0), remote_grant().sources[0]);
   EXPECT_TRUE(policy.on(InputHere{{1, 0, 5}}).empty());
 }
 
 TEST(WorkerPolicy, FiresATaskWhenItsOwnProcessHasMadeItsInputs) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   Grant made = grant({task(7, 1, {5, 6})});
-  made.coming_inputs = {{1, 0, 5}, {1, 0, 6}};
+  made.sources = {{{1, 0, 5}, kProcess}, {{1, 0, 6}, kProcess}};
   const auto commands = policy.on(made);
   ASSERT_EQ(commands.size(), 1U);
-  EXPECT_EQ(std::get<AwaitInputs>(commands[0]).names, made.coming_inputs);
+  EXPECT_EQ(std::get<FetchInputs>(commands[0]).values, made.sources);
   (void)policy.on(InputHere{{1, 0, 6}});
   EXPECT_FALSE(policy.has_next());
   (void)policy.on(InputHere{{1, 0, 5}});
@@ -231,7 +232,7 @@ TEST(WorkerPolicy, FiresATaskWhenItsOwnProcessHasMadeItsInputs) {
 }
 
 TEST(WorkerPolicy, SaysWhichInputsWereGone) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   (void)policy.on(remote_grant());
   const auto commands = policy.on(InputGone{{{1, 0, 5}, 2}});
   ASSERT_EQ(commands.size(), 1U);
@@ -240,23 +241,23 @@ TEST(WorkerPolicy, SaysWhichInputsWereGone) {
   EXPECT_EQ(result.worker, 3);
   EXPECT_EQ(result.epoch, 1U);
   EXPECT_EQ(std::get<InputsGone>(result.outcome).values,
-            remote_grant().remote_inputs);
+            remote_grant().sources);
   EXPECT_EQ(policy.held(), Numbers{9});
 }
 
 TEST(WorkerPolicy, DoesNotWaitForItsOwnProcessAfterOthersAreToMakeTheInput) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   const ValueName name{1, 0, 5};
   Grant before = grant({task(7, 1, {5})});
-  before.coming_inputs = {name};
+  before.sources = {{name, kProcess}};
   (void)policy.on(before);
   ASSERT_EQ(policy.on(Recall{3, 1, {7}}).size(), 1U);
   // Granted once more, when another process has the input.
   Grant after = grant({task(8, 1, {5})});
-  after.remote_inputs = {{name, 2}};
+  after.sources = {{name, 2}};
   const auto questions = policy.on(after);
   ASSERT_EQ(questions.size(), 1U);
-  EXPECT_EQ(std::get<FetchInputs>(questions[0]).values, after.remote_inputs);
+  EXPECT_EQ(std::get<FetchInputs>(questions[0]).values, after.sources);
   // That process has left.
   const auto commands = policy.on(InputGone{{name, 2}});
   ASSERT_EQ(commands.size(), 1U);
@@ -264,8 +265,39 @@ TEST(WorkerPolicy, DoesNotWaitForItsOwnProcessAfterOthersAreToMakeTheInput) {
   EXPECT_TRUE(policy.held().empty());
 }
 
+TEST(WorkerPolicy, AsksNewSourcesForTheInputsThatATaskWaitsFor) {
+  const ValueName name{1, 0, 5};
+  for (const int maker : {kProcess, 2, 4}) {
+    SCOPED_TRACE("process " + std::to_string(maker));
+    WorkerPolicy policy(3, 1, kProcess);
+    (void)policy.on(remote_grant());
+    const auto none = policy.on(Redirect{3, 2, 7, {{name, maker}}});
+    EXPECT_TRUE(none.empty()) << "of another incarnation";
+    // Task 9 is ready, and 10 was never granted; 7 does not read slot 6.
+    EXPECT_TRUE(policy.on(Redirect{3, 1, 9, {{{2, 0, 0}, 4}}}).empty());
+    EXPECT_TRUE(policy.on(Redirect{3, 1, 10, {{name, maker}}}).empty());
+    EXPECT_TRUE(policy.on(Redirect{3, 1, 7, {{{1, 0, 6}, 4}}}).empty());
+    const auto questions = policy.on(Redirect{3, 1, 7, {{name, maker}}});
+    const bool is_asked_already = maker == 2;
+    ASSERT_EQ(questions.size(), is_asked_already ? 0U : 1U);
+    if (!is_asked_already) {
+      EXPECT_EQ(std::get<FetchInputs>(questions[0]).values,
+                (std::vector<RemoteValue>{{name, maker}}));
+      // Process 2, which was to give it before, has gone.
+      EXPECT_TRUE(policy.on(InputGone{{name, 2}}).empty());
+    }
+    EXPECT_TRUE(policy.on(InputHere{name}).empty());
+    const auto pass = policy.next();
+    EXPECT_EQ(numbers(pass), (Numbers{9, 7, 8}));
+    // What the worker's process has made was not fetched for task 7.
+    EXPECT_EQ(std::ranges::count(pass->sources, RemoteValue{name, kProcess}),
+              0);
+    EXPECT_EQ(pass->sources.size(), maker == kProcess ? 1U : 3U);
+  }
+}
+
 TEST(WorkerPolicy, SaysInItsBeatThatItWaits) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   const auto waits = [&] {
     return std::get<WorkerBeat>(policy.on(BeatAsked{0}).at(0)).waits;
   };
@@ -281,7 +313,7 @@ TEST(WorkerPolicy, SaysInItsBeatThatItWaits) {
 }
 
 TEST(WorkerPolicy, FreesWhatAGrantNames) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   Grant made = grant({task(7)});
   made.frees = {{1, 0, {4, 5}}};
   const auto commands = policy.on(made);
@@ -292,7 +324,7 @@ TEST(WorkerPolicy, FreesWhatAGrantNames) {
 }
 
 TEST(WorkerPolicy, ForgetsRunsThatAreOver) {
-  WorkerPolicy policy(3, 1);
+  WorkerPolicy policy(3, 1, kProcess);
   (void)policy.on(remote_grant());
   Grant next = grant({task(11)});
   next.tasks[0].run = 1;
@@ -308,7 +340,7 @@ TEST(WorkerPolicy, ForgetsRunsThatAreOver) {
 
 TEST(WorkerPolicy, CountsTimeOnceWherePassesWereQueuedBehindEachOther) {
   using std::chrono::milliseconds;
-  WorkerPolicy policy(3, 1, 2);
+  WorkerPolicy policy(3, 1, kProcess, 2);
   const auto done_between = [&](std::uint64_t id, int start, int end) {
     (void)policy.on(grant({task(id)}));
     (void)policy.next();

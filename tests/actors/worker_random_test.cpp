@@ -22,7 +22,7 @@ class RandomWorker {
   explicit RandomWorker(std::uint64_t seed)
       : random_(seed),
         max_passes_(random_.between(1, 2)),
-        policy_(kWorker, kEpoch, max_passes_) {}
+        policy_(kWorker, kEpoch, kProcess, max_passes_) {}
 
   void run(int events) {
     for (int i = 0; i < events && !testing::Test::HasFailure(); ++i) {
@@ -34,20 +34,22 @@ class RandomWorker {
   [[nodiscard]] int num_answers() const { return num_answers_; }
   [[nodiscard]] int num_gone() const { return num_gone_; }
   [[nodiscard]] int num_returned() const { return num_returned_; }
+  [[nodiscard]] int num_redirected() const { return num_redirected_; }
 
  private:
   static constexpr int kWorker = 3;
   static constexpr std::uint32_t kEpoch = 2;
+  static constexpr int kProcess = 1;
 
   struct Held {
     SampleTask work;
     std::set<ValueName> missing;
-    std::vector<RemoteValue> sources;  ///< sources of its inputs
+    std::vector<RemoteValue> sources;  ///< of its inputs, but its process
     bool is_running = false;
   };
 
   void act() {
-    switch (random_.below(12)) {
+    switch (random_.below(13)) {
       case 0:
       case 1:
       case 2:
@@ -65,6 +67,8 @@ class RandomWorker {
         return end_pass();
       case 10:
         return recall();
+      case 11:
+        return redirect();
       default:
         return drop();
     }
@@ -130,10 +134,8 @@ class RandomWorker {
     for (const SampleTask& work : grant.tasks) {
       for (const samplers::Slot slot : work.task.inputs) {
         const ValueName name{work.sample_index, work.run, slot};
-        if (random_.chance(0.3)) {
-          grant.remote_inputs.push_back({name, random_.between(0, 2)});
-        } else if (random_.chance(0.3)) {
-          grant.coming_inputs.push_back(name);
+        if (random_.chance(0.5)) {
+          grant.sources.push_back({name, random_.between(0, 2)});
         }
       }
     }
@@ -144,51 +146,62 @@ class RandomWorker {
         note_granted(grant, work);
       }
     }
-    expect_questions_of(grant, policy_.on(grant), counts);
+    expect_questions_of(grant.sources, policy_.on(grant), counts);
   }
 
   void note_granted(const Grant& grant, const SampleTask& work) {
-    const bool is_new = work.grant > newest_;
-    newest_ = std::max(newest_, work.grant);
-    if (is_new) {
+    if (work.grant > newest_) {
+      newest_ = work.grant;
       held_[work.grant].work = work;
+      note_sources(grant.sources, held_[work.grant]);
     }
-    const auto known = held_.find(work.grant);
-    if (known == held_.end() || (!is_new && (known->second.is_running ||
-                                             known->second.missing.empty()))) {
-      return;
-    }
-    Held& one = known->second;
-    const auto reads = [&one](const ValueName& name) {
-      return name.sample_index == one.work.sample_index &&
-             name.run == one.work.run &&
-             std::ranges::count(one.work.task.inputs, name.slot) > 0;
-    };
-    for (const RemoteValue& value : grant.remote_inputs) {
-      if (reads(value.name)) {
-        one.missing.insert(value.name);
-        one.sources.push_back(value);
-      }
-    }
-    for (const ValueName& name : grant.coming_inputs) {
-      if (reads(name)) {
+  }
+
+  void note_sources(const std::vector<RemoteValue>& sources, Held& one) {
+    for (const RemoteValue& value : sources) {
+      const ValueName& name = value.name;
+      if (name.sample_index == one.work.sample_index &&
+          name.run == one.work.run &&
+          std::ranges::count(one.work.task.inputs, name.slot) > 0) {
         one.missing.insert(name);
+        if (value.process != kProcess) {
+          one.sources.push_back(value);
+        }
       }
     }
   }
 
-  static void expect_questions_of(const Grant& grant,
+  /// Of a task that waits, is ready, runs, is back, or never came.
+  void redirect() {
+    Redirect redirect{
+        kWorker, random_.chance(0.1) ? kEpoch + 1 : kEpoch, some_number(), {}};
+    const auto known = held_.find(redirect.grant);
+    for (int n = random_.between(0, 3); n > 0; --n) {
+      ValueName name = some_name();
+      if (known != held_.end() && random_.chance(0.8)) {
+        const SampleTask& work = known->second.work;
+        const samplers::Slots& inputs = work.task.inputs;
+        name = {work.sample_index, work.run,
+                inputs.empty() ? 1 : inputs[random_.below(inputs.size())]};
+      }
+      redirect.sources.push_back({name, random_.between(0, 2)});
+    }
+    const bool counts = redirect.epoch == kEpoch && known != held_.end() &&
+                        !known->second.missing.empty();
+    if (counts) {
+      note_sources(redirect.sources, known->second);
+      ++num_redirected_;
+    }
+    expect_questions_of(redirect.sources, policy_.on(redirect), counts);
+  }
+
+  static void expect_questions_of(const std::vector<RemoteValue>& sources,
                                   const std::vector<WorkerCommand>& commands,
                                   bool counts) {
     EXPECT_TRUE(counts || commands.empty());
     for (const WorkerCommand& command : commands) {
-      if (const auto* fetch = std::get_if<FetchInputs>(&command)) {
-        for (const RemoteValue& value : fetch->values) {
-          EXPECT_EQ(std::ranges::count(fetch->values, value), 1);
-          EXPECT_GE(std::ranges::count(grant.remote_inputs, value), 1);
-        }
-      } else {
-        EXPECT_TRUE(std::holds_alternative<AwaitInputs>(command));
+      for (const RemoteValue& value : std::get<FetchInputs>(command).values) {
+        EXPECT_GE(std::ranges::count(sources, value), 1);
       }
     }
   }
@@ -239,7 +252,7 @@ class RandomWorker {
     const bool is_forward = pass->tasks.front().task.op->is_heavy();
     EXPECT_TRUE(!is_forward || std::cmp_less_equal(pass->tasks.size(),
                                                    std::max(max_rows_, 1)));
-    for (const RemoteValue& value : pass->remote_inputs) {
+    for (const RemoteValue& value : pass->sources) {
       EXPECT_GE(std::ranges::count(sources, value), 1);
     }
     running_.push_back(*std::move(pass));
@@ -354,12 +367,14 @@ class RandomWorker {
   int num_answers_ = 0;
   int num_gone_ = 0;
   int num_returned_ = 0;
+  int num_redirected_ = 0;
 };
 
 TEST(WorkerPolicy, DoesAsItsModelUnderEventsInAnyOrder) {
   int answers = 0;
   int gone = 0;
   int returned = 0;
+  int redirected = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomWorker worker(seed);
@@ -368,10 +383,12 @@ TEST(WorkerPolicy, DoesAsItsModelUnderEventsInAnyOrder) {
     answers += worker.num_answers();
     gone += worker.num_gone();
     returned += worker.num_returned();
+    redirected += worker.num_redirected();
   }
   EXPECT_GE(answers, 1000);
   EXPECT_GE(gone, 100);
   EXPECT_GE(returned, 1000);
+  EXPECT_GE(redirected, 100);
 }
 
 }  // namespace

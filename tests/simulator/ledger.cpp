@@ -267,11 +267,6 @@ void Ledger::asked(const Grant& grant, TimePoint now) {
          "a grant for an incarnation that is not there");
   expect(!grant.tasks.empty(), "a grant without tasks");
   for (const SampleTask& work : grant.tasks) {
-    // Said again, because an input will come from somebody else.
-    const auto held = grants_.find(work.grant);
-    if (held != grants_.end() && held->second.worker == grant.worker) {
-      continue;
-    }
     expect(numbers_.insert(work.grant).second,
            "a grant's number was used before");
     note_use(
@@ -283,6 +278,17 @@ void Ledger::asked(const Grant& grant, TimePoint now) {
     begun_.insert(work.sample_index);
     worker.grants.insert(work.grant);
     grants_.emplace(work.grant, Held{grant.worker, now, work});
+  }
+}
+
+void Ledger::asked(const Redirect& redirect) {
+  const auto held = grants_.find(redirect.grant);
+  expect(held != grants_.end() && held->second.worker == redirect.worker &&
+             epoch_of(redirect.worker) == redirect.epoch,
+         "a redirect of a grant that its worker does not hold");
+  for (const RemoteValue& value : redirect.sources) {
+    expect(is_read(value.name, redirect.worker),
+           "a redirect of what its worker does not read");
   }
 }
 

@@ -38,6 +38,7 @@ class Ledger {
 
   // What it asks for.
   void asked(const Grant& grant, TimePoint now);
+  void asked(const Redirect& redirect);
   void asked(const DropRuns& drop);
   /// `execution_class`: of the cut.
   void asked(const RestoreCut& restore, int execution_class);

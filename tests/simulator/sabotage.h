@@ -79,16 +79,19 @@ inline Sabotage freeing_before_the_result() {
 
 /// As if every value were in the worker's process.
 inline Sabotage fetching_nothing() {
-  return changing<Grant>([](Grant& grant) { grant.remote_inputs.clear(); });
+  return changing<Grant>([](Grant& grant) { grant.sources.clear(); });
 }
 
 inline Sabotage fetching_from_somebody_else() {
   return changing<Grant>([](Grant& grant) {
-    for (RemoteValue& value : grant.remote_inputs) {
+    for (RemoteValue& value : grant.sources) {
       value.process = kHomeProcess;
     }
   });
 }
+
+/// Readers go on asking whoever was to make the value before.
+inline Sabotage redirecting_nobody() { return dropping<Redirect>(); }
 
 /// Its result is still elsewhere.
 inline Sabotage ending_before_the_result_is_home() {

@@ -217,6 +217,7 @@ TEST(Simulator, FindsPlantedBugs) {
       {"fetching nothing", fetching_nothing(), "before its inputs are there"},
       {"fetching from somebody else", fetching_from_somebody_else(),
        "the job hangs"},
+      {"redirecting nobody", redirecting_nobody(), "the job hangs"},
       {"ending before the result is home", ending_before_the_result_is_home(),
        "other latents"},
       {"dropping one run too many", dropping_one_run_too_many(),

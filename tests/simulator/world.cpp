@@ -225,7 +225,7 @@ void World::handle(StartChild& start) {
   const TimePoint slow_until = worker.slow_until;
   const double slowness = worker.slowness;
   worker = {};
-  worker.policy.emplace(start.child, start.epoch);
+  worker.policy.emplace(start.child, start.epoch, process_of(start.child));
   worker.epoch = start.epoch;
   worker.slow_until = slow_until;  // it is the device that is slow
   worker.slowness = slowness;
@@ -293,29 +293,17 @@ bool World::is_somewhere(const ValueName& name) const {
 }
 
 void World::perform(Grant& grant) {
-  // Said again, a task's grant names only what comes from elsewhere now.
-  std::set<std::uint64_t> known;
-  for (const SampleTask& work : grant.tasks) {
-    if (ledger_.is_held(work.grant)) {
-      known.insert(work.grant);
-    }
-  }
   ledger_.asked(grant, now());
   const SymbolStore& own = store(process_of(grant.worker));
   for (const SampleTask& work : grant.tasks) {
     for (const samplers::Slot slot : work.task.inputs) {
-      if (known.contains(work.grant)) {
-        continue;
-      }
       const ValueName name{work.sample_index, work.run, slot};
-      ledger_.expect(slot == samplers::kInitialSlot || own.find(name) ||
-                         has_ended(process_of(grant.worker)) ||
-                         std::ranges::find(grant.coming_inputs, name) !=
-                             grant.coming_inputs.end() ||
-                         std::ranges::find(grant.remote_inputs, name,
-                                           &RemoteValue::name) !=
-                             grant.remote_inputs.end(),
-                     "a task is granted before its inputs are there");
+      ledger_.expect(
+          slot == samplers::kInitialSlot || own.find(name) ||
+              has_ended(process_of(grant.worker)) ||
+              std::ranges::find(grant.sources, name, &RemoteValue::name) !=
+                  grant.sources.end(),
+          "a task is granted before its inputs are there");
       if (slot != samplers::kInitialSlot) {
         granted_inputs_.push_back(name);
       }
@@ -324,6 +312,13 @@ void World::perform(Grant& grant) {
   const int worker = grant.worker;
   const std::uint32_t epoch = grant.epoch;
   send(kCoordinator, worker, ToWorker{worker, epoch, std::move(grant)});
+}
+
+void World::perform(Redirect& redirect) {
+  ledger_.asked(redirect);
+  const int worker = redirect.worker;
+  const std::uint32_t epoch = redirect.epoch;
+  send(kCoordinator, worker, ToWorker{worker, epoch, std::move(redirect)});
 }
 
 void World::perform(Recall& recall) {

@@ -153,6 +153,7 @@ class World final : private LinkListener {
   void perform(FetchValues& fetch);
   void perform(TakeCut& take);
   void perform(RestoreCut& restore);
+  void perform(Redirect& redirect);
   void perform(Recall& recall);
   void perform(AdmitProcess& admit);
   void perform(RefuseProcess& refuse);
@@ -171,7 +172,6 @@ class World final : private LinkListener {
   // Of worker `index`.
   void perform(int index, FreeOwn& free);
   void perform(int index, FetchInputs& fetch);
-  void perform(int index, AwaitInputs& await);
   void perform(int index, GrantResult& result);
   void perform(int index, InterruptWork& interrupt);
   void perform(int index, WorkerBeat& beat);

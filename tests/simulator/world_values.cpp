@@ -109,6 +109,10 @@ void World::perform(int index, FreeOwn& free) {
 void World::perform(int index, FetchInputs& fetch) {
   const std::uint32_t epoch = at(index).epoch;
   for (const RemoteValue& value : fetch.values) {
+    if (value.process == process_of(index)) {
+      awaited_[value.process].emplace(index, value.name);
+      continue;
+    }
     begin_fetch(
         {.process = process_of(index),
          .then =
@@ -124,12 +128,6 @@ void World::perform(int index, FetchInputs& fetch) {
                return is_current(name) && ledger_.is_read(name, index);
              }},
         {value});
-  }
-}
-
-void World::perform(int index, AwaitInputs& await) {
-  for (const ValueName& name : await.names) {
-    awaited_[process_of(index)].emplace(index, name);
   }
   look_after_waiters(process_of(index));
 }

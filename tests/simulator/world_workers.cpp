@@ -64,7 +64,7 @@ void World::compute_pass(Pass& pass) {
   pass.result.worker = pass.grant.worker;
   pass.result.epoch = pass.grant.epoch;
   SymbolStore& own = store(process_of(pass.grant.worker));
-  for (const RemoteValue& input : pass.grant.remote_inputs) {
+  for (const RemoteValue& input : pass.grant.sources) {
     pass.result.held.push_back({input.name, {}});
   }
   std::vector<samplers::TaskResult> results;
