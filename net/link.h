@@ -179,8 +179,6 @@ class LinkHandler {
   /// now or as soon as it is made, from any thread. The same question may come
   /// again under another number.
   virtual void on_wanted(PeerId peer, WantId want, std::string_view key) = 0;
-  /// Nobody waits for the answer any more.
-  virtual void on_unwanted(WantId /*want*/) {}
   /// Somebody dialled a listening endpoint with another key, with keys where
   /// this hub has none, or the other way round, and got no further. `address`:
   /// as in Greeting; also empty where it could not be read. Once for an

@@ -62,7 +62,6 @@ void ValueHolder::sweep(TimePoint now) {
 void ValueHolder::forget(Open::iterator at) {
   if (!at->second.value) {
     transfers_.erase(at->second.want);
-    commands_.emplace_back(Unwanted{at->second.want});
   }
   open_.erase(at);
 }

@@ -153,10 +153,7 @@ struct Wanted {
   WantId want = 0;
   std::string key;
 };
-struct Unwanted {
-  WantId want = 0;
-};
-using HolderCommand = std::variant<Transmit, Wanted, Unwanted>;
+using HolderCommand = std::variant<Transmit, Wanted>;
 
 /// Answers a peer's questions. Thread: one.
 class ValueHolder {

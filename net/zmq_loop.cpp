@@ -529,10 +529,9 @@ void HubLoop::apply(Peer& peer, std::vector<HolderCommand> commands) {
       transmit(peer, std::move(*frame));
     } else if (is_stopping_) {
       continue;
-    } else if (const auto* wanted = std::get_if<Wanted>(&command)) {
-      handler_.on_wanted(peer.id, wanted->want, wanted->key);
     } else {
-      handler_.on_unwanted(std::get<Unwanted>(command).want);
+      const auto& [want, key] = std::get<Wanted>(command);
+      handler_.on_wanted(peer.id, want, key);
     }
   }
 }

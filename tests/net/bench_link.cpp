@@ -44,7 +44,6 @@ class Holder final : public LinkHandler {
   void on_wanted(PeerId, WantId want, std::string_view key) override {
     hub->give(want, {key == "large" ? large_ : small_});
   }
-  void on_unwanted(WantId) override {}
   void on_lost(PeerId, const Loss&) override { std::_Exit(0); }
 
   Hub* hub = nullptr;
@@ -67,7 +66,6 @@ class Asker final : public LinkHandler {
     note([&] { ++num_rooms; });
   }
   void on_wanted(PeerId, WantId, std::string_view) override {}
-  void on_unwanted(WantId) override {}
   void on_lost(PeerId, const Loss& loss) override {
     if (loss.cause == LossCause::refused) {
       note([&] { ++num_refused; });

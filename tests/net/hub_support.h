@@ -91,9 +91,6 @@ class Witness final : public LinkHandler {
       hub->give_nothing(want);
     }
   }
-  void on_unwanted(WantId want) override {
-    note([&] { wants_.erase(want); });
-  }
   void on_lost(PeerId peer, const Loss& loss) override {
     note([&] { peers_[peer].loss = loss; });
   }
@@ -130,9 +127,6 @@ class Witness final : public LinkHandler {
       return want != 0;
     }));
     return want;
-  }
-  [[nodiscard]] bool wait_no_wants() {
-    return wait([&](auto&) { return wants_.empty(); });
   }
   [[nodiscard]] Peer look(PeerId peer) {
     const std::lock_guard lock(mutex_);

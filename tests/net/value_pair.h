@@ -109,18 +109,17 @@ class ValuePair {
     for (HolderCommand& command : commands) {
       if (auto* frame = std::get_if<Transmit>(&command)) {
         wire_.send(1, *frame, now);
-      } else if (auto* wanted = std::get_if<Wanted>(&command)) {
-        ++num_wants;
-        const auto found = values.find(wanted->key);
-        if (found != values.end()) {
-          act(holder.on(GiveValue{wanted->want, found->second}, now));
-        } else if (never.count(wanted->key) > 0) {
-          act(holder.on(GiveNothing{wanted->want}, now));
-        } else {
-          open_wants.emplace(wanted->want, wanted->key);
-        }
+        continue;
+      }
+      const auto& [want, key] = std::get<Wanted>(command);
+      ++num_wants;
+      const auto found = values.find(key);
+      if (found != values.end()) {
+        act(holder.on(GiveValue{want, found->second}, now));
+      } else if (never.count(key) > 0) {
+        act(holder.on(GiveNothing{want}, now));
       } else {
-        open_wants.erase(std::get<Unwanted>(command).want);
+        open_wants.emplace(want, key);
       }
     }
   }

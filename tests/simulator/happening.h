@@ -54,8 +54,6 @@ struct Question {
     int process = 0;
     Side side{};
     net::WantId want = 0;
-
-    friend bool operator==(const Origin&, const Origin&) = default;
   };
   std::uint64_t fetch = 0;
   RemoteValue value;

@@ -237,11 +237,9 @@ void LinkPair::hear(Side side, const net::HolderEvent& event, TimePoint now) {
   for (net::HolderCommand& command : commands) {
     if (auto* frame = std::get_if<net::Transmit>(&command)) {
       send(side, std::move(*frame), now);
-    } else if (const auto* wanted = std::get_if<net::Wanted>(&command)) {
-      listener_.value_wanted(number_, side, wanted->want, wanted->key);
     } else {
-      listener_.value_unwanted(number_, side,
-                               std::get<net::Unwanted>(command).want);
+      const auto& [want, key] = std::get<net::Wanted>(command);
+      listener_.value_wanted(number_, side, want, key);
     }
   }
   schedule(side);

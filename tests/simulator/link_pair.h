@@ -53,7 +53,6 @@ class LinkListener {
   virtual void letter_arrived(int link, Side side, std::uint64_t letter) = 0;
   virtual void value_wanted(int link, Side side, net::WantId want,
                             const std::string& key) = 0;
-  virtual void value_unwanted(int link, Side side, net::WantId want) = 0;
   /// The fault that cut_in_record planned has come.
   virtual void link_cut(int link) = 0;
   /// The side knows nothing of the link any more. `loss`: as net::Ended.

@@ -140,7 +140,6 @@ class World final : private LinkListener {
   void letter_arrived(int link, Side side, std::uint64_t letter) override;
   void value_wanted(int link, Side side, net::WantId want,
                     const std::string& key) override;
-  void value_unwanted(int link, Side side, net::WantId want) override;
   void round_trip_measured(int link, Side side, Duration taken) override;
   void link_cut(int link) override;
   void link_ended(int link, Side side,

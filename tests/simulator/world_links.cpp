@@ -377,11 +377,4 @@ void World::value_wanted(int link, Side side, net::WantId want,
   }
 }
 
-void World::value_unwanted(int link, Side side, net::WantId want) {
-  const Question::Origin origin{link, side, want};
-  std::erase_if(
-      parked_[side == Side::listener ? kHomeProcess : link],
-      [&](const Question& question) { return question.origin == origin; });
-}
-
 }  // namespace troupe::actors::simulator
