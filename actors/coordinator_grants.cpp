@@ -177,6 +177,9 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
     redirect_readers(sample, work.task);
   }
   sample.grants[work.grant] = index;
+  if (work.task.id == kDecodeTask) {
+    ask_for_result(sample);
+  }
   worker.held[work.grant].work = std::move(work);
 }
 

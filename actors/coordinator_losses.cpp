@@ -472,6 +472,7 @@ void CoordinatorPolicy::restart(Sample& sample, std::size_t group) {
   sample.method = options_.make_method();
   sample.values.clear();
   sample.is_decoded = false;
+  sample.result = {};
   sample.ticks = 0;
   sample.next_cut.reset();
   sample.withheld.clear();

@@ -111,6 +111,10 @@ class CoordinatorPolicy {
   /// far.
   static constexpr double kWorthMoving = 1.5;
 
+  /// The number of a sample's decode among its tasks.
+  static constexpr std::uint64_t kDecodeTask =
+      std::numeric_limits<std::uint64_t>::max();
+
   /// Memories that keep room for a sample.
   using RoomKept = FlatTable<ValueMemory, std::monostate>;
   /// The end of a worker while it computed a task.
@@ -134,6 +138,8 @@ class CoordinatorPolicy {
     /// lie there or may have lain there.
     RoomKept room;
     bool is_decoded = false;
+    enum class Result : std::uint8_t { elsewhere, asked_for, here };
+    Result result{};   ///< of this run: where it is, or will be
     TimePoint began;   ///< this run
     double ticks = 0;  ///< spent on it since a call was last accepted
     bool was_taken_over = false;  ///< has changed its class to end sooner
@@ -295,6 +301,7 @@ class CoordinatorPolicy {
   void redirect_readers(const Sample& sample, const samplers::Task& made);
   void free_slots(Sample& sample, std::span<const samplers::Slot> dead);
   void drop_runs(Sample& sample, std::optional<std::uint32_t> last_run);
+  void ask_for_result(Sample& sample);
   void bring_home(Sample& sample);
   void cut_if_due(Sample& sample);
   [[nodiscard]] bool restore_cut(Sample& sample);

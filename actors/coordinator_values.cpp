@@ -152,26 +152,36 @@ void CoordinatorPolicy::drop_runs(Sample& sample,
   std::ranges::for_each(lost_processes_, forget);
 }
 
-/// The sample ends when its result is in the coordinator's process.
-void CoordinatorPolicy::bring_home(Sample& sample) {
+/// Pixels that are still to be made come as soon as they are: that saves the
+/// time of a message and its answer.
+void CoordinatorPolicy::ask_for_result(Sample& sample) {
   std::vector<Slot> results{sample.method->result_slot()};
-  if (sample.is_decoded) {
+  if (options_.decode) {
     results.push_back(kPixelsSlot);
   }
   FetchValues fetch{sample.index, sample.run, {}};
   for (const Slot slot : results) {
-    const std::optional<int> holder = sample.values.holder(slot, kHomeProcess);
-    require(holder.has_value(), Errc::internal, "coordinator",
-            "a sample is done whose result nobody holds");
-    if (*holder != kHomeProcess) {
-      sample.values.expect(slot, kHomeProcess);
-      fetch.values.push_back({{sample.index, sample.run, slot}, *holder});
-    }
+    find_value(sample, slot, kHomeProcess, fetch.values);
+    sample.values.expect(slot, kHomeProcess);
   }
-  if (fetch.values.empty()) {
-    end_sample(sample.index, SampleStatus::done, {});
-  } else {
+  std::erase_if(fetch.values, [](const RemoteValue& value) {
+    return value.process == kHomeProcess;
+  });
+  sample.result =
+      fetch.values.empty() ? Sample::Result::here : Sample::Result::asked_for;
+  if (!fetch.values.empty()) {
     commands_.push_back(std::move(fetch));
+  }
+}
+
+/// The sample is computed, and ends when its result is in the coordinator's
+/// process.
+void CoordinatorPolicy::bring_home(Sample& sample) {
+  if (sample.result == Sample::Result::elsewhere) {
+    ask_for_result(sample);
+  }
+  if (sample.result == Sample::Result::here) {
+    end_sample(sample.index, SampleStatus::done, {});
   }
 }
 
@@ -188,12 +198,12 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
   for (const RemoteValue& value : event.gone) {
     sample.values.remove(value.name.slot, value.process);
   }
-  if (event.gone.empty()) {
-    end_sample(sample.index, SampleStatus::done, {});
-  } else if (lacks_values(sample)) {
+  sample.result =
+      event.gone.empty() ? Sample::Result::here : Sample::Result::elsewhere;
+  if (!event.gone.empty() && lacks_values(sample)) {
     ++recoveries_;
     restart_in_class(sample);
-  } else {
+  } else if (is_coming_home(sample)) {
     bring_home(sample);
   }
 }

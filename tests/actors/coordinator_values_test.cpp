@@ -121,6 +121,65 @@ TEST(CoordinatorValues, EndsASampleWhenItsResultIsHome) {
   EXPECT_EQ(informed, (std::set<int>{0, 1}));
 }
 
+/// A company of one sample and two workers' processes, whose decode was granted
+/// and has not run.
+struct Decoding {
+  Decoding() {
+    company.raise_all();
+    while (company.fetches.empty()) {
+      const int w = company.mailboxes[0].empty() ? 1 : 0;
+      EXPECT_TRUE(company.run_one(w));
+    }
+    decoder = company.mailboxes[0].empty() ? 1 : 0;
+  }
+
+  Company company{
+      {.kind = MethodKind::sequential}, 2, 1, in_processes(2, 1, true)};
+  int decoder = 0;
+};
+
+TEST(CoordinatorValues, AsksForPixelsWithTheGrantOfTheirDecode) {
+  for (const bool comes_first : {false, true}) {
+    Decoding job;
+    const FetchValues fetch = job.company.fetches.at(0);
+    EXPECT_FALSE(fetch.is_rescue);
+    ASSERT_EQ(fetch.values.size(), 2U);
+    EXPECT_EQ(fetch.values[1],
+              (RemoteValue{{0, fetch.run, kPixelsSlot}, job.decoder + 1}));
+    const ValuesFetched here{fetch.sample_index, fetch.run, {}};
+    if (comes_first) {
+      job.company.on(here);
+      EXPECT_TRUE(job.company.reports.empty()) << "the decode has not ended";
+    }
+    EXPECT_TRUE(job.company.run_one(job.decoder));
+    if (!comes_first) {
+      EXPECT_TRUE(job.company.reports.empty()) << "the result is on its way";
+      job.company.on(here);
+    }
+    EXPECT_EQ(job.company.fetches.size(), 1U);
+    EXPECT_EQ(num_done(job.company), 1U);
+  }
+}
+
+TEST(CoordinatorValues, AsksWhoeverIsToDecodeNext) {
+  Decoding job;
+  const int other = 1 - job.decoder;
+  // Only the worker is lost: its process still has the latents.
+  const FetchValues first = job.company.fetches.at(0);
+  job.company.kill(job.decoder);
+  ASSERT_EQ(job.company.fetches.size(), 2U);
+  const FetchValues again = job.company.fetches.at(1);
+  EXPECT_EQ(again.values.back().name.slot, kPixelsSlot);
+  EXPECT_EQ(again.values.back().process, other + 1);
+  // The first question gets no answer before the decode has ended.
+  job.company.on(ValuesFetched{0, first.run, {first.values[1]}});
+  EXPECT_EQ(job.company.fetches.size(), 2U) << "nobody has the pixels yet";
+  EXPECT_TRUE(job.company.run_one(other));
+  EXPECT_EQ(job.company.fetches.size(), 3U);
+  job.company.on(ValuesFetched{0, first.run, {}});
+  EXPECT_EQ(num_done(job.company), 1U);
+}
+
 TEST(CoordinatorValues, BeginsASampleAnewWhoseResultIsGone) {
   Company company({.kind = MethodKind::sequential}, 1, 1, in_processes(1, 1));
   company.raise_all();

@@ -158,13 +158,17 @@ void Ledger::asked(const FetchValues& fetch) {
   expect(!ended_.contains(fetch.sample_index),
          "values of a sample that has ended are fetched");
   if (!fetch.is_rescue) {
-    samples_[fetch.sample_index].is_coming_home = true;
+    samples_[fetch.sample_index].is_asked_for = true;
   }
 }
 
 bool Ledger::is_coming_home(std::uint64_t sample_index) const {
   const auto found = samples_.find(sample_index);
-  return found != samples_.end() && found->second.is_coming_home;
+  const bool is_computed =
+      std::ranges::none_of(grants_, [sample_index](const auto& entry) {
+        return entry.second.task.sample_index == sample_index;
+      });
+  return is_computed && found != samples_.end() && found->second.is_asked_for;
 }
 
 void Ledger::asked(const ReleaseProcess& release) {
@@ -190,7 +194,7 @@ void Ledger::heard_of_rebuild() {
   losses_.clear();
   slowest_.clear();
   for (auto& [index, sample] : samples_) {
-    sample.is_coming_home = false;
+    sample.is_asked_for = false;
   }
   reported_ = 0;
 }

@@ -98,7 +98,7 @@ class Ledger {
   /// Samples that failed for an allowed reason: a task ended too many workers.
   [[nodiscard]] int num_failed() const noexcept { return num_failed_; }
   [[nodiscard]] int num_cancelled() const noexcept { return num_cancelled_; }
-  /// The result of the sample is being fetched.
+  /// The sample is computed, and its result is being fetched.
   [[nodiscard]] bool is_coming_home(std::uint64_t sample_index) const;
   /// The most bytes of values in the process: the budget of the process, and
   /// more for each sample that came after a loss; 0: no limit.
@@ -138,7 +138,7 @@ class Ledger {
   struct InFlight {
     std::uint32_t run = 0;
     int execution_class = -1;  ///< of this run's workers; -1: none had a task
-    bool is_coming_home = false;
+    bool is_asked_for = false;
   };
   /// Sample, run, task and its version.
   using TaskName =
