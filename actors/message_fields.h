@@ -4,6 +4,7 @@
 #include "actors/encoding_record.h"
 #include "actors/job_fields.h"
 #include "actors/job_status.h"
+#include "actors/link_table.h"
 #include "actors/session.h"
 #include "actors/status_fields.h"
 #include "kernels/core/fields.h"
@@ -388,6 +389,52 @@ void visit_fields(Visitor& visit, T& r) {
 
 template <typename Visitor, AnyConst<NextJob> T>
 void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+
+template <typename Visitor, AnyConst<RunValueKey> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(hash_key("job"), r.job);
+  visit("holder", r.holder);
+  visit("name", r.name);
+  visit("came_damaged", r.came_damaged);
+}
+
+template <typename Visitor, AnyConst<ConditionKey> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(hash_key("hash"), r.hash);
+}
+
+template <typename Visitor, AnyConst<LatentsKey> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(hash_key("job"), r.job);
+}
+
+template <typename Visitor, AnyConst<ProbeKey> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit(at_most(kMostProbeBytes, "bytes"), r.bytes);
+}
+
+template <typename Visitor, AnyConst<PaceKey> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("process", r.process);
+}
+
+template <typename Visitor, AnyConst<ModelFilesKey> T>
+void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+
+template <typename Visitor, AnyConst<ModelChunksKey> T>
+void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+
+template <typename Visitor, AnyConst<ModelChunkKey> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("file", r.file);
+  visit("chunk", r.chunk);
+}
+
+template <typename Visitor, AnyConst<LinkPace> T>
+void visit_fields(Visitor& visit, T& r) {
+  visit("round_trip", r.round_trip);
+  visit("bytes_per_second", r.bytes_per_second);
+}
 
 template <typename Visitor, AnyConst<Applicant> T>
 void visit_fields(Visitor& visit, T& r) {

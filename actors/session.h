@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "actors/coordinator_events.h"
@@ -40,6 +41,8 @@
 //     PeerGreeting ──greeting──▶ lets it in, or refuses
 //                  ◀──greeting── PeerGreeting
 //   asks for values and the model's files, both ways
+
+// Values are asked for by keys (ValueKey).
 
 namespace troupe::actors {
 
@@ -167,5 +170,49 @@ struct EncodingRefused {
 
 /// The job begins: a process that dials again is offered it.
 struct NextJob {};
+
+// Keys of values, by which a process asks another process over their link.
+
+/// A value of a run.
+struct RunValueKey {
+  std::uint64_t job = 0;  ///< hash_of its record
+  int holder = 0;         ///< the process that has it, or will make it
+  ValueName name;
+  /// The holder has sent it damaged: the coordinator's process asks another
+  /// holder, if it knows any.
+  bool came_damaged = false;
+};
+/// A condition of the job, by its hash: the coordinator's process has it.
+struct ConditionKey {
+  std::uint64_t hash = 0;
+};
+/// The given latents of the job, at the coordinator's process: a parcel of one
+/// tensor.
+struct LatentsKey {
+  std::uint64_t job = 0;  ///< hash_of its record
+};
+/// A value without meaning of so many bytes, which any process gives at once:
+/// it measures the link.
+inline constexpr std::uint64_t kMostProbeBytes = 1 << 20;
+struct ProbeKey {
+  std::uint64_t bytes = 0;
+};
+/// How fast values of `process` come to the process that is asked, which
+/// measures it then (LinkChannel::measure).
+struct PaceKey {
+  int process = 0;
+};
+/// The list of the model's files: the coordinator's process has it.
+struct ModelFilesKey {};
+/// The list of the chunks of those that the process has: for each chunk a
+/// character, '1' or '0'.
+struct ModelChunksKey {};
+struct ModelChunkKey {
+  std::uint64_t file = 0;   ///< its place in the list
+  std::uint64_t chunk = 0;  ///< within the file
+};
+using ValueKey =
+    std::variant<RunValueKey, ConditionKey, LatentsKey, ProbeKey, PaceKey,
+                 ModelFilesKey, ModelChunksKey, ModelChunkKey>;
 
 }  // namespace troupe::actors

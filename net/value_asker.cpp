@@ -7,7 +7,6 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/tensor.h"
-#include "kernels/core/text.h"
 #include "net/value_transfer.h"
 
 namespace troupe::net {
@@ -20,10 +19,6 @@ constexpr std::size_t kPartAlignment = 64;
 
 [[nodiscard]] std::size_t aligned(std::size_t bytes) noexcept {
   return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
-}
-
-[[nodiscard]] std::string of_value(const std::string& key) {
-  return "the value " + in_quotes(key);
 }
 
 }  // namespace
@@ -130,23 +125,20 @@ void ValueAsker::found(Open::iterator at, const FrameArrived& frame,
   transfer.total = frame.head.b;
   if (transfer.total > transfer.ask.most_bytes) {
     end(at, FetchStatus::too_large,
-        of_value(transfer.ask.key) + " of " + peer_ + " has " +
-            std::to_string(transfer.total) + " bytes, " +
-            std::to_string(transfer.ask.most_bytes) + " were reserved",
+        "a value of " + peer_ + " has " + std::to_string(transfer.total) +
+            " bytes, " + std::to_string(transfer.ask.most_bytes) +
+            " were reserved",
         now);
     return;
   }
   try {
     if (!make_parts(transfer, frame.payload)) {
-      end(at, FetchStatus::corrupt,
-          peer_ + " describes " + of_value(transfer.ask.key) + " wrongly", now);
+      end(at, FetchStatus::corrupt, peer_ + " describes a value wrongly", now);
       return;
     }
   } catch (const Error& error) {
     end(at, FetchStatus::too_large,
-        of_value(transfer.ask.key) + " of " + peer_ +
-            " does not fit: " + error.message(),
-        now);
+        "a value of " + peer_ + " does not fit: " + error.message(), now);
     return;
   }
   transfer.is_found = true;
@@ -239,9 +231,7 @@ void ValueAsker::chunk(Open::iterator at, const FrameArrived& frame,
       (size == 0 && transfer.total > 0) ||
       is_last != (size == transfer.total - transfer.received)) {
     end(at, FetchStatus::corrupt,
-        peer_ + " sent " + of_value(transfer.ask.key) +
-            " in pieces that do not fit",
-        now);
+        peer_ + " sent a value in pieces that do not fit", now);
     return;
   }
   store(transfer, frame.payload);
@@ -255,8 +245,8 @@ void ValueAsker::chunk(Open::iterator at, const FrameArrived& frame,
     end(at, FetchStatus::found, {}, now);
   } else {
     end(at, FetchStatus::corrupt,
-        of_value(transfer.ask.key) + " from " + peer_ + " has the hash " +
-            to_hex(hash) + ", expected " + to_hex(head.value_hash),
+        "a value from " + peer_ + " has the hash " + to_hex(hash) +
+            ", expected " + to_hex(head.value_hash),
         now);
   }
 }
@@ -286,8 +276,7 @@ void ValueAsker::gone(Open::iterator at, const FrameArrived& frame,
                       TimePoint now) {
   Transfer& transfer = at->second;
   if ((frame.head.flags & kUnknown) == 0) {
-    end(at, FetchStatus::gone,
-        peer_ + " has not got " + of_value(transfer.ask.key), now);
+    end(at, FetchStatus::gone, peer_ + " has not got the value", now);
     return;
   }
   // The holder has forgotten the question: the transfer restarts.
@@ -324,8 +313,7 @@ void ValueAsker::woken(TimePoint now) {
     Transfer& transfer = (at++)->second;
     if (now >= transfer.ask.deadline || transfer.is_silent(now)) {
       end(std::prev(at), FetchStatus::late,
-          of_value(transfer.ask.key) + " of " + peer_ + " was not here in time",
-          now);
+          "a value of " + peer_ + " was not here in time", now);
       continue;
     }
     if (now >= transfer.probe_due) {
@@ -344,7 +332,7 @@ void ValueAsker::woken(TimePoint now) {
       return false;
     }
     answer(ask.fetch, FetchStatus::late,
-           of_value(ask.key) + " of " + peer_ + " was not asked for in time");
+           "a value of " + peer_ + " was not asked for in time");
     return true;
   });
 }

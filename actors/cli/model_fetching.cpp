@@ -121,8 +121,7 @@ void ModelFetching::rename(const fs::path& to) {
 }
 
 ModelChunks ModelFetching::ask_for_list() {
-  hosts_.ask(kHomeProcess, std::string(kModelFilesKey),
-             patient_fetch(kMostModelListBytes),
+  hosts_.ask(kHomeProcess, ModelFilesKey{}, patient_fetch(kMostModelListBytes),
              [answers = answers_](net::Fetched fetched) {
                answers->add({{kHomeProcess, {}}, std::move(fetched)});
              });
@@ -257,8 +256,8 @@ void ModelFetching::fetch() {
 void ModelFetching::ask(const Question& question) {
   const std::size_t most = question.chunk ? kModelChunkBytes : chunks_->size();
   hosts_.ask(question.process,
-             question.chunk ? chunks_->key_of(*question.chunk)
-                            : std::string(kModelChunksKey),
+             question.chunk ? ValueKey(chunks_->key_of(*question.chunk))
+                            : ValueKey(ModelChunksKey{}),
              question.process == kHomeProcess ? patient_fetch(most)
                                               : impatient_fetch(most),
              [answers = answers_, question](net::Fetched fetched) {

@@ -171,7 +171,7 @@ void offer_files(CompanyMember& member, const JobRequest& request) {
   }
   auto answered = std::make_shared<std::promise<net::Fetched>>();
   member.ask(
-      kHomeProcess, std::string(kModelFilesKey),
+      kHomeProcess, ModelFilesKey{},
       {.most_bytes = kMostModelListBytes, .deadline = kListAnswer},
       [answered](net::Fetched its) { answered->set_value(std::move(its)); });
   const net::Fetched fetched = answered->get_future().get();

@@ -24,7 +24,9 @@ constexpr auto kFarewell = std::chrono::seconds(5);
 }  // namespace
 
 CompanyListener::CompanyListener(ListenerSpec spec)
-    : spec_(std::move(spec)), offer_(wire::encode(News(spec_.offer))) {
+    : spec_(std::move(spec)),
+      offer_(wire::encode(News(spec_.offer))),
+      job_(hash_of(spec_.offer.job)) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
   for (const std::string& endpoint : spec_.endpoints) {
@@ -58,6 +60,7 @@ Detours CompanyListener::detours() {
                           find_other(name, holder, std::move(then));
                         }});
             channel_->open(*hub_, kHomeProcess);
+            channel_->set_job(job_);
             for (const auto& [peer, member] : members_.all()) {
               channel_->set_peer(member->process, peer);
             }
@@ -270,7 +273,7 @@ void CompanyListener::measure(Member& member) {
         }
         net::FetchOptions fetch;
         fetch.deadline = 3 * LinkChannel::kProbePatience;
-        channel_->ask(its->process, key_of_pace(kHomeProcess), fetch,
+        channel_->ask(its->process, PaceKey{kHomeProcess}, fetch,
                       [this, peer, from_it](const net::Fetched& fetched) {
                         measured(peer, from_it, pace_of(fetched.value));
                       });
@@ -329,7 +332,7 @@ void CompanyListener::measure_neighbours(const Member& member) {
     net::FetchOptions fetch;
     fetch.deadline = 4 * LinkChannel::kProbePatience;
     channel_->ask(
-        member.process, key_of_pace(other), fetch,
+        member.process, PaceKey{other}, fetch,
         [this, process = member.process, other](const net::Fetched& fetched) {
           const std::lock_guard lock(mutex_);
           const auto pace = pace_of(fetched.value);
@@ -437,17 +440,22 @@ std::shared_ptr<Member> CompanyListener::member_of(net::PeerId peer) const {
 // ---- values
 
 void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
-                                std::string_view key) {
+                                std::string_view bytes) {
   if (!member_of(peer)) {  // a client, or one that was lost meanwhile
     hub_->give_nothing(want);
     return;
   }
-  if (key == kLatentsKey) {
+  const std::optional<ValueKey> key = key_of(bytes);
+  if (!key) {
+    return breach(peer, "a question with a key that names no value");
+  }
+  const auto* const latents = std::get_if<LatentsKey>(&*key);
+  if (latents != nullptr && latents->job == job_) {
     hub_->give(want, to_link({{"latents", spec_.values.init_latents}}));
     return;
   }
-  if (const auto hash = condition_asked(key)) {
-    const auto found = spec_.values.conditions.find(*hash);
+  if (const auto* const condition = std::get_if<ConditionKey>(&*key)) {
+    const auto found = spec_.values.conditions.find(condition->hash);
     if (found == spec_.values.conditions.end()) {
       return hub_->give_nothing(want);
     }
@@ -466,12 +474,10 @@ void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
     channel = channel_;
     model = spec_.model;
   }
-  if (model && asks_for_model(key)) {
-    model->answer(*hub_, want, key);
-  } else if (!channel || asks_for_model(key)) {
+  if (model && asks_for_model(*key)) {
+    model->answer(*hub_, want, *key);
+  } else if (!channel || asks_for_model(*key) || !channel->answer(want, *key)) {
     hub_->give_nothing(want);
-  } else if (!channel->answer(want, key)) {
-    breach(peer, "a question with a key that names no value");
   }
 }
 

@@ -121,6 +121,7 @@ class CompanyListener final : private net::LinkHandler {
 
   ListenerSpec spec_;
   std::string offer_;  ///< encoded
+  std::uint64_t job_;  ///< hash_of the offer's record
   std::vector<std::string> endpoints_;
   std::shared_ptr<LinkChannel> channel_;
   mutable std::mutex mutex_;

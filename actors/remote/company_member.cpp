@@ -155,7 +155,7 @@ std::vector<int> CompanyMember::model_givers() const {
   return spec_.peers ? channel_->model_givers() : std::vector<int>{};
 }
 
-void CompanyMember::ask(int process, const std::string& key,
+void CompanyMember::ask(int process, const ValueKey& key,
                         const net::FetchOptions& options,
                         const net::FetchTaker& taker) {
   channel_->ask(process, key, options, taker);
@@ -191,7 +191,7 @@ Parcel CompanyMember::take(std::future<net::Fetched>& asked,
   return from_link(fetched.value);
 }
 
-std::future<net::Fetched> CompanyMember::ask_home(const std::string& key,
+std::future<net::Fetched> CompanyMember::ask_home(const ValueKey& key,
                                                   std::size_t most_bytes) {
   auto promise = std::make_shared<std::promise<net::Fetched>>();
   ask(kHomeProcess, key, patient_fetch(most_bytes),
@@ -214,7 +214,7 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
   auto next = hashes.begin();
   while (next != hashes.end() || !asked.empty()) {
     while (asked.size() < kAskedAhead && next != hashes.end()) {
-      asked.push_back(ask_home(key_of_condition(*next++), kMostConditionBytes));
+      asked.push_back(ask_home(ConditionKey{*next++}, kMostConditionBytes));
     }
     const models::Condition condition =
         condition_of(take(asked.front(), "a condition of the job", stop));
@@ -225,7 +225,7 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
   if (!job.init_latents.empty()) {
     constexpr std::size_t kOutline = 1024;
     auto latents =
-        ask_home(std::string(kLatentsKey),
+        ask_home(LatentsKey{hash_of(job)},
                  kOutline + job.init_latents.size() * sizeof(float) *
                                 static_cast<std::size_t>(
                                     Shape(job.latent_shape).num_elements()));
@@ -498,6 +498,7 @@ void CompanyMember::hear(News news) {
     shows_trajectory_ = offer->trajectory;
     traces_ = offer->trace;
     job_ = offer->job;
+    channel_->set_job(hash_of(job_));
     offer_ = std::move(*offer);
     news_.notify_all();
   } else if (auto* encoding = std::get_if<EncodingOffer>(&news)) {
@@ -531,19 +532,16 @@ void CompanyMember::hear(News news) {
 }
 
 void CompanyMember::on_wanted(net::PeerId /*peer*/, net::WantId want,
-                              std::string_view key) {
-  if (asks_for_model(key)) {
-    std::shared_ptr<ModelGiver> giver;
-    {
-      const std::lock_guard lock(mutex_);
-      giver = giver_;
-    }
-    if (giver) {
-      giver->answer(*hub_, want, key);
-    } else {
-      hub_->give_nothing(want);
-    }
-  } else if (!channel_->answer(want, key)) {
+                              std::string_view bytes) {
+  const std::optional<ValueKey> key = key_of(bytes);
+  std::shared_ptr<ModelGiver> giver;
+  if (key && asks_for_model(*key)) {
+    const std::lock_guard lock(mutex_);
+    giver = giver_;
+  }
+  if (giver) {
+    giver->answer(*hub_, want, *key);
+  } else if (!key || !channel_->answer(want, *key)) {
     hub_->give_nothing(want);
   }
 }

@@ -128,8 +128,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   // ModelHosts. Without PeerSpec the first process alone serves the model's
   // files, and this process serves none.
   [[nodiscard]] std::vector<int> model_givers() const override;
-  void ask(int process, const std::string& key,
-           const net::FetchOptions& options,
+  void ask(int process, const ValueKey& key, const net::FetchOptions& options,
            const net::FetchTaker& taker) override;
   void give_model(std::shared_ptr<ModelGiver> giver) override;
   /// Whether this process serves files of the model.
@@ -164,7 +163,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   [[nodiscard]] std::vector<std::string> listen();
   /// Asks the coordinator's process. The answer comes in any case, at the
   /// latest when the link is lost.
-  [[nodiscard]] std::future<net::Fetched> ask_home(const std::string& key,
+  [[nodiscard]] std::future<net::Fetched> ask_home(const ValueKey& key,
                                                    std::size_t most_bytes);
   /// The value that was asked for, when it has come. `what`: its name in
   /// errors. Errors: those of values_of.

@@ -98,7 +98,7 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
   }
 
   /// What no other process can be asked for.
-  void ask_itself(int process, const std::string& key,
+  void ask_itself(int process, const ValueKey& key,
                   const net::FetchOptions& fetch,
                   const net::FetchTaker& taker) {
     {
@@ -112,7 +112,7 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
         return;
       }
       if (route.way == PeerRoutes::Way::direct) {
-        hub->fetch(route.peer, key, fetch, taker);
+        hub->fetch(route.peer, wire::encode(key), fetch, taker);
         return;
       }
     }
@@ -137,7 +137,7 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     fetch.deadline = kProbePatience;
     const TimePoint begun = clock.now();
     ask_itself(
-        of->process, key_of_probe(kProbes[of->step]), fetch,
+        of->process, ProbeKey{kProbes[of->step]}, fetch,
         [self = shared_from_this(), of, begun](const net::Fetched& fetched) {
           self->probed(of, self->clock.now() - begun, fetched.status);
         });
@@ -173,6 +173,11 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     return routes.own_process();
   }
 
+  [[nodiscard]] bool is_of_job(const RunValueKey& key) {
+    const std::lock_guard lock(mutex);
+    return key.job == job;
+  }
+
   /// Under the mutex.
   void carry_out(const PeerRoutes::Moves& moves) {
     if (hub == nullptr) {
@@ -199,6 +204,7 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
   const SteadyClock clock;
   std::mutex mutex;
   net::Hub* hub = nullptr;
+  std::uint64_t job = 0;
   PeerRoutes routes;
   /// Questions that wait for a link to a process: each is asked again.
   using Again = std::function<void(State&)>;
@@ -243,10 +249,8 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     fetch.most_bytes = wire::kMostParcelBytes;
     fetch.deadline = kDeadline;
     fetch.silence = is_direct ? options.silence : 2 * options.silence;
-    std::string key = key_of(question.holder, question.name);
-    if (question.came_damaged) {
-      key.insert(0, kAgain);
-    }
+    std::string key = wire::encode(RunValueKey{
+        job, question.holder, question.name, question.came_damaged});
     hub->fetch(route.peer, std::move(key), fetch,
                [state = shared_from_this(), is_direct,
                 question = std::move(question)](net::Fetched fetched) {
@@ -335,6 +339,11 @@ void LinkChannel::open(net::Hub& hub, int own_process, PeerTokens tokens) {
   state_->routes.begin(own_process, std::move(tokens));
 }
 
+void LinkChannel::set_job(std::uint64_t job) {
+  const std::lock_guard lock(state_->mutex);
+  state_->job = job;
+}
+
 void LinkChannel::close() {
   std::map<int, std::vector<State::Again>> waiting;
   {
@@ -418,7 +427,7 @@ void LinkChannel::get(int holder, const ValueName& name, Taker taker) {
   state_->get(holder, name, std::move(taker));
 }
 
-void LinkChannel::ask(int process, const std::string& key,
+void LinkChannel::ask(int process, const ValueKey& key,
                       const net::FetchOptions& options,
                       const net::FetchTaker& taker) {
   state_->ask_itself(process, key, options, taker);
@@ -435,16 +444,17 @@ std::vector<int> LinkChannel::model_givers() const {
   return state_->routes.model_givers();
 }
 
-bool LinkChannel::answer(net::WantId want, std::string_view key) {
-  if (const auto bytes = probe_asked(key)) {
+bool LinkChannel::answer(net::WantId want, const ValueKey& key) {
+  if (const auto* const probe = std::get_if<ProbeKey>(&key)) {
     const std::lock_guard lock(state_->mutex);
     if (state_->hub != nullptr) {
-      state_->hub->give(want, {net::share(std::string(*bytes, '\0'))});
+      state_->hub->give(want, {net::share(std::string(probe->bytes, '\0'))});
     }
     return true;
   }
-  if (const auto process = pace_asked(key); process && state_->options.relay) {
-    measure(*process,
+  if (const auto* const pace = std::get_if<PaceKey>(&key);
+      pace != nullptr && state_->options.relay) {
+    measure(pace->process,
             [state = state_, want](const std::optional<LinkPace>& pace) {
               const std::lock_guard lock(state->mutex);
               if (state->hub != nullptr && pace) {
@@ -455,13 +465,12 @@ bool LinkChannel::answer(net::WantId want, std::string_view key) {
             });
     return true;
   }
-  const bool is_again = key.starts_with(kAgain);
-  const auto question = question_of(key.substr(is_again ? kAgain.size() : 0));
-  if (!question) {
+  const auto* const asked = std::get_if<RunValueKey>(&key);
+  if (asked == nullptr || !state_->is_of_job(*asked)) {
     return false;
   }
-  const bool is_own = question->first == state_->own_process();
-  if ((!is_own || is_again) && state_->options.relay) {
+  const bool is_own = asked->holder == state_->own_process();
+  if ((!is_own || asked->came_damaged) && state_->options.relay) {
     return false;
   }
   const auto give = [state = state_, want,
@@ -483,10 +492,10 @@ bool LinkChannel::answer(net::WantId want, std::string_view key) {
       state->hub->give_nothing(want);
     }
   };
-  if (is_again && state_->options.find_other) {
-    state_->get_again(question->first, question->second, give);
+  if (asked->came_damaged && state_->options.find_other) {
+    state_->get_again(asked->holder, asked->name, give);
   } else {
-    get(question->first, question->second, give);
+    get(asked->holder, asked->name, give);
   }
   return true;
 }

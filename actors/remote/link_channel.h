@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "actors/remote/link_values.h"
@@ -57,6 +56,8 @@ class LinkChannel final : public ValueChannel {
   /// From now on, as the process with this number. `tokens`: by which others
   /// know it. The hub stays until `close`.
   void open(net::Hub& hub, int own_process, PeerTokens tokens = {});
+  /// The job whose values these are: hash_of its record.
+  void set_job(std::uint64_t job);
   /// Ends the channel: questions that wait for a link get no value, and neither
   /// do later ones.
   void close();
@@ -76,8 +77,8 @@ class LinkChannel final : public ValueChannel {
   void get(int holder, const ValueName& name, Taker taker) override;
   /// Asks a process for something else than a value of the job. Such a question
   /// is not relayed: without a link, and if none can be made, it fails.
-  void ask(int process, const std::string& key,
-           const net::FetchOptions& options, const net::FetchTaker& taker);
+  void ask(int process, const ValueKey& key, const net::FetchOptions& options,
+           const net::FetchTaker& taker);
   /// Measures the link from a process: fetches a value of one byte, one of
   /// 64 KiB, and, where the round trip is so long that 64 KiB do not show the
   /// speed, one of 1 MiB. Takes some round trips on a fast link, and at most
@@ -89,9 +90,10 @@ class LinkChannel final : public ValueChannel {
   static constexpr Duration kProbePatience = std::chrono::seconds(1);
   /// Other workers' processes that give files of the model.
   [[nodiscard]] std::vector<int> model_givers() const;
-  /// A peer asks (LinkHandler::on_wanted). False for a key that is no question,
-  /// and for the value of another process where nothing is relayed.
-  [[nodiscard]] bool answer(net::WantId want, std::string_view key);
+  /// A peer asks (LinkHandler::on_wanted). False for what no channel has, for a
+  /// value of another job, and for one of another process where nothing is
+  /// relayed.
+  [[nodiscard]] bool answer(net::WantId want, const ValueKey& key);
 
   /// Bytes of tensors that this process has sent to other processes.
   [[nodiscard]] std::uint64_t bytes_given() const;

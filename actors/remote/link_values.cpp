@@ -1,40 +1,20 @@
 #include "actors/remote/link_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <span>
 #include <vector>
 
 #include "actors/wire/codec.h"
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr std::string_view kConditionPrefix = "condition/";
-constexpr std::string_view kProbePrefix = "probe/";
-constexpr std::string_view kPacePrefix = "pace/";
 constexpr const char* kLengths = "lengths";
 /// More than any link has: a peer can say anything.
 constexpr double kMostPace = 1e12;
 constexpr Duration kLongestTrip = std::chrono::minutes(1);
-
-/// The number behind the prefix, and nothing else.
-template <typename Number>
-std::optional<Number> number_behind(std::string_view prefix,
-                                    std::string_view key) {
-  if (!key.starts_with(prefix)) {
-    return std::nullopt;
-  }
-  key.remove_prefix(prefix.size());
-  Number number = 0;
-  const char* const end = key.data() + key.size();
-  const auto [at, error] = std::from_chars(key.data(), end, number);
-  return error == std::errc() && at == end ? std::optional(number)
-                                           : std::nullopt;
-}
 
 }  // namespace
 
@@ -65,90 +45,30 @@ std::uint64_t num_bytes(const Parcel& parcel) {
   return bytes;
 }
 
-std::string key_of(int holder, const ValueName& name) {
-  return std::to_string(holder) + "/" + std::to_string(name.sample_index) +
-         "/" + std::to_string(name.run) + "/" + std::to_string(name.slot);
-}
-
-std::optional<std::pair<int, ValueName>> question_of(std::string_view key) {
-  int holder = 0;
-  ValueName name;
-  const char* at = key.data();
-  const char* const end = at + key.size();
-  const auto read = [&](auto& number, bool is_last) {
-    const auto [next, error] = std::from_chars(at, end, number);
-    const bool fits = error == std::errc() &&
-                      (is_last ? next == end : next != end && *next == '/');
-    at = is_last ? next : next + 1;
-    return fits;
-  };
-  const bool is_question = read(holder, false) &&
-                           read(name.sample_index, false) &&
-                           read(name.run, false) && read(name.slot, true);
-  return is_question && holder >= 0 ? std::optional(std::pair(holder, name))
-                                    : std::nullopt;
-}
-
-std::string key_of_condition(std::uint64_t hash) {
-  return std::string(kConditionPrefix) + to_hex(hash);
-}
-
-std::optional<std::uint64_t> condition_asked(std::string_view key) {
-  if (!key.starts_with(kConditionPrefix)) {
+std::optional<ValueKey> key_of(std::string_view bytes) {
+  try {
+    return wire::decode_key(net::bytes_of(bytes));
+  } catch (const Error&) {
     return std::nullopt;
   }
-  key.remove_prefix(kConditionPrefix.size());
-  constexpr int kHexadecimal = 16;
-  std::uint64_t hash = 0;
-  const char* const end = key.data() + key.size();
-  const auto [at, error] = std::from_chars(key.data(), end, hash, kHexadecimal);
-  return error == std::errc() && at == end && key == to_hex(hash)
-             ? std::optional(hash)
-             : std::nullopt;
 }
 
-std::string key_of_probe(std::size_t bytes) {
-  return std::string(kProbePrefix) + std::to_string(bytes);
-}
-
-std::optional<std::size_t> probe_asked(std::string_view key) {
-  const auto bytes = number_behind<std::size_t>(kProbePrefix, key);
-  return bytes && *bytes <= kMostProbeBytes ? bytes : std::nullopt;
-}
-
-std::string key_of_pace(int process) {
-  return std::string(kPacePrefix) + std::to_string(process);
-}
-
-std::optional<int> pace_asked(std::string_view key) {
-  const auto process = number_behind<int>(kPacePrefix, key);
-  return process && *process >= 0 ? process : std::nullopt;
-}
-
-/// Nanoseconds, and whole bytes per second.
 net::Value to_link(const LinkPace& pace) {
-  return {net::share(std::to_string(pace.round_trip.count()) + "/" +
-                     std::to_string(static_cast<std::uint64_t>(
-                         std::min(pace.bytes_per_second, kMostPace))))};
+  return {net::share(wire::encode(pace))};
 }
 
 std::optional<LinkPace> pace_of(const net::Value& value) {
-  if (value.size() != 1) {
+  try {
+    require(value.size() == 1, Errc::corrupt_file, "pace", "it has no bytes");
+    LinkPace pace = wire::decode_pace(value.front().span());
+    const bool is_one = pace.round_trip >= Duration{} &&
+                        pace.round_trip <= kLongestTrip &&
+                        pace.bytes_per_second > 0;
+    pace.bytes_per_second = std::min(pace.bytes_per_second, kMostPace);
+    return is_one ? std::optional(pace) : std::nullopt;
+  } catch (const Error&) {
     return std::nullopt;
   }
-  const std::string_view text(
-      reinterpret_cast<const char*>(value.front().data.get()),
-      value.front().size);
-  const std::size_t slash = text.find('/');
-  const auto trip = number_behind<std::int64_t>("", text.substr(0, slash));
-  const auto rate = number_behind<std::uint64_t>(
-      "", slash == std::string_view::npos ? "" : text.substr(slash + 1));
-  if (!trip || *trip < 0 || *trip > kLongestTrip.count() || !rate ||
-      *rate == 0) {
-    return std::nullopt;
-  }
-  return LinkPace{Duration(*trip),
-                  std::min(static_cast<double>(*rate), kMostPace)};
 }
 
 Parcel parcel_of(const models::Condition& condition) {

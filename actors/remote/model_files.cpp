@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 namespace troupe::actors {
 namespace {
 
-constexpr std::string_view kChunkPrefix = "model-file/";
-
 template <typename Number>
 bool read_number(std::string_view text, Number& number) {
   const auto [end, error] =
@@ -86,30 +84,10 @@ std::vector<ModelFile> sized(const fs::path& folder,
 
 }  // namespace
 
-std::string key_of_chunk(std::size_t file, std::uint64_t chunk) {
-  return std::string(kChunkPrefix) + std::to_string(file) + "/" +
-         std::to_string(chunk);
-}
-
-std::optional<std::pair<std::size_t, std::uint64_t>> chunk_of(
-    std::string_view key) {
-  if (!key.starts_with(kChunkPrefix)) {
-    return std::nullopt;
-  }
-  key.remove_prefix(kChunkPrefix.size());
-  const std::size_t slash = key.find('/');
-  std::pair<std::size_t, std::uint64_t> numbers;
-  if (slash == std::string_view::npos ||
-      !read_number(key.substr(0, slash), numbers.first) ||
-      !read_number(key.substr(slash + 1), numbers.second)) {
-    return std::nullopt;
-  }
-  return numbers;
-}
-
-bool asks_for_model(std::string_view key) {
-  return key == kModelFilesKey || key == kModelChunksKey ||
-         key.starts_with(kChunkPrefix);
+bool asks_for_model(const ValueKey& key) {
+  return std::holds_alternative<ModelFilesKey>(key) ||
+         std::holds_alternative<ModelChunksKey>(key) ||
+         std::holds_alternative<ModelChunkKey>(key);
 }
 
 std::string encode(const std::vector<ModelFile>& files) {
@@ -162,17 +140,16 @@ ModelChunks::Chunk ModelChunks::at(std::size_t index) const {
               kModelChunkBytes, files_[file].bytes - offset))};
 }
 
-std::string ModelChunks::key_of(std::size_t index) const {
+ModelChunkKey ModelChunks::key_of(std::size_t index) const {
   const Chunk chunk = at(index);
-  return key_of_chunk(chunk.file, chunk.number);
+  return {chunk.file, chunk.number};
 }
 
-std::optional<std::size_t> ModelChunks::find(std::size_t file,
-                                             std::uint64_t number) const {
-  if (file >= files_.size() || number >= num_chunks(files_[file])) {
+std::optional<std::size_t> ModelChunks::find(const ModelChunkKey& key) const {
+  if (key.file >= files_.size() || key.chunk >= num_chunks(files_[key.file])) {
     return std::nullopt;
   }
-  return begins_[file] + number;
+  return begins_[key.file] + key.chunk;
 }
 
 bool has_files(const fs::path& folder, const std::vector<ModelFile>& files) {
@@ -193,18 +170,17 @@ ModelGiver::ModelGiver(fs::path folder, ModelChunks chunks,
       folder_(std::move(folder)),
       there_(std::move(there)) {}
 
-void ModelGiver::answer(net::Hub& hub, net::WantId want, std::string_view key) {
-  if (key == kModelFilesKey) {
+void ModelGiver::answer(net::Hub& hub, net::WantId want, const ValueKey& key) {
+  if (std::holds_alternative<ModelFilesKey>(key)) {
     hub.give(want, {net::share(encode(chunks_.files()))});
     return;
   }
-  if (key == kModelChunksKey) {
+  if (std::holds_alternative<ModelChunksKey>(key)) {
     hub.give(want, {net::share(chunks_there())});
     return;
   }
-  const auto asked = chunk_of(key);
-  const auto chunk =
-      asked ? chunks_.find(asked->first, asked->second) : std::nullopt;
+  const auto* const asked = std::get_if<ModelChunkKey>(&key);
+  const auto chunk = asked != nullptr ? chunks_.find(*asked) : std::nullopt;
   const std::lock_guard lock(mutex_);
   if (!chunk || !there_[*chunk]) {
     hub.give_nothing(want);

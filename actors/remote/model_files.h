@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/session.h"
 #include "kernels/core/executor.h"
 #include "net/link.h"
 
@@ -30,18 +31,9 @@ struct ModelFile {
 /// Of each value but a file's last.
 inline constexpr std::size_t kModelChunkBytes = std::size_t{1} << 20U;
 
-/// The key of the list, and of chunks.
-inline constexpr std::string_view kModelFilesKey = "model-files";
-[[nodiscard]] std::string key_of_chunk(std::size_t file, std::uint64_t chunk);
-/// The key of the list of chunks that a process has: for each chunk a
-/// character, '1' or '0'.
-inline constexpr std::string_view kModelChunksKey = "model-chunks";
 /// Whether a key asks for the list of files, for a chunk or for the list of
 /// chunks.
-[[nodiscard]] bool asks_for_model(std::string_view key);
-/// The file and the chunk that a key asks for; nothing for other keys.
-[[nodiscard]] std::optional<std::pair<std::size_t, std::uint64_t>> chunk_of(
-    std::string_view key);
+[[nodiscard]] bool asks_for_model(const ValueKey& key);
 
 /// The list as it travels, and the most bytes that it may have.
 inline constexpr std::size_t kMostModelListBytes = std::size_t{1} << 20U;
@@ -71,10 +63,9 @@ class ModelChunks {
   [[nodiscard]] std::uint64_t num_bytes() const noexcept { return num_bytes_; }
   [[nodiscard]] std::size_t size() const noexcept { return begins_.back(); }
   [[nodiscard]] Chunk at(std::size_t index) const;
-  [[nodiscard]] std::string key_of(std::size_t index) const;
+  [[nodiscard]] ModelChunkKey key_of(std::size_t index) const;
   /// The index; nothing for a chunk that is not there.
-  [[nodiscard]] std::optional<std::size_t> find(std::size_t file,
-                                                std::uint64_t number) const;
+  [[nodiscard]] std::optional<std::size_t> find(const ModelChunkKey& key) const;
 
  private:
   std::vector<ModelFile> files_;
@@ -101,7 +92,7 @@ class ModelGiver {
   /// Answers a question, now or later; `hub` outlives this object. What is
   /// not in the list, is not there yet, has become shorter or cannot be read is
   /// not given.
-  void answer(net::Hub& hub, net::WantId want, std::string_view key);
+  void answer(net::Hub& hub, net::WantId want, const ValueKey& key);
 
   /// Another chunk is in the folder.
   void add(std::size_t chunk);

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "actors/remote/model_files.h"
@@ -27,10 +26,9 @@ class ModelHosts {
   /// Other workers' processes that give what they have, as far as is known
   /// now. They have the files of the first process, or some of them.
   [[nodiscard]] virtual std::vector<int> model_givers() const = 0;
-  /// Asks the first process, or a giver, for a key of model_files.h. `taker` is
-  /// called once, on any thread: at the latest at the deadline, or when the
-  /// link is lost.
-  virtual void ask(int process, const std::string& key,
+  /// Asks the first process, or a giver, for the model. `taker` is called once,
+  /// on any thread: at the latest at the deadline, or when the link is lost.
+  virtual void ask(int process, const ValueKey& key,
                    const net::FetchOptions& options,
                    const net::FetchTaker& taker) = 0;
   /// From now on this process gives, too. Null: no more.

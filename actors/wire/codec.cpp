@@ -166,6 +166,22 @@ ClientAnswer decode_answer(std::span<const std::byte> bytes) {
                                           kMostNewsEntries);
 }
 
+std::string encode(const ValueKey& key) {
+  return written(key, kMostGreeting, "key");
+}
+
+ValueKey decode_key(std::span<const std::byte> bytes) {
+  return RecordReader::read<ValueKey>(limited(bytes, kMostGreeting), 0);
+}
+
+std::string encode(const LinkPace& pace) {
+  return written(pace, kMostGreeting, "pace");
+}
+
+LinkPace decode_pace(std::span<const std::byte> bytes) {
+  return RecordReader::read<LinkPace>(limited(bytes, kMostGreeting), 0);
+}
+
 std::string encode_outline(const Parcel& parcel) {
   ParcelOutline outline;
   for (const NamedTensor& named : parcel) {

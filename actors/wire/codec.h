@@ -10,6 +10,7 @@
 #include "actors/coordinator_events.h"
 #include "actors/job_record.h"
 #include "actors/job_status.h"
+#include "actors/link_table.h"
 #include "actors/session.h"
 #include "kernels/core/value_channel.h"
 #include "models/description.h"
@@ -82,6 +83,11 @@ inline constexpr std::size_t kMostClientBytes = std::size_t{4} << 20U;
 [[nodiscard]] ClientAnswer decode_answer(std::span<const std::byte> bytes);
 
 // ---- values
+
+[[nodiscard]] std::string encode(const ValueKey& key);
+[[nodiscard]] ValueKey decode_key(std::span<const std::byte> bytes);
+[[nodiscard]] std::string encode(const LinkPace& pace);
+[[nodiscard]] LinkPace decode_pace(std::span<const std::byte> bytes);
 
 /// The most bytes of a value.
 inline constexpr std::size_t kMostParcelBytes = std::size_t{64} << 20U;

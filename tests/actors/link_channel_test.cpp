@@ -69,13 +69,24 @@ class ManualHub final : public net::Hub {
   std::vector<net::FetchTaker> takers_;
 };
 
-using Asked = std::pair<net::PeerId, std::string>;
+constexpr std::uint64_t kJob = 77;
+
+/// The key of a value of the job.
+RunValueKey at(int holder, bool came_damaged = false) {
+  return {kJob, holder, kName, came_damaged};
+}
+
+std::pair<net::PeerId, std::string> asked_at(net::PeerId peer,
+                                             const ValueKey& key) {
+  return {peer, wire::encode(key)};
+}
 
 /// That of a worker's process, number 2, with links to 0 and 1.
 class DamageAtAReader : public testing::Test {
  protected:
   DamageAtAReader() {
     channel.open(hub, 2);
+    channel.set_job(kJob);
     channel.set_peer(kHomeProcess, 10);
     channel.set_peer(1, 11);
   }
@@ -97,17 +108,17 @@ class DamageAtAReader : public testing::Test {
 
 TEST_F(DamageAtAReader, IsToldOnceTheValueHasComeAnotherWay) {
   get(1);
-  EXPECT_EQ(hub.newest(), Asked(11, "1/3/1/7"));
+  EXPECT_EQ(hub.newest(), asked_at(11, at(1)));
   hub.damage();
   EXPECT_EQ(hub.left, std::vector<net::PeerId>{11});
-  EXPECT_EQ(hub.newest(), Asked(10, "again/1/3/1/7"));
+  EXPECT_EQ(hub.newest(), asked_at(10, at(1, true)));
   EXPECT_TRUE(came.empty());
   EXPECT_TRUE(blamed.empty());
   hub.find();
   EXPECT_EQ(came, std::vector<bool>{true});
   EXPECT_EQ(blamed, std::vector<int>{1});
   get(1);  // its values are whole now
-  EXPECT_EQ(hub.newest(), Asked(10, "1/3/1/7"));
+  EXPECT_EQ(hub.newest(), asked_at(10, at(1)));
   hub.find();
   EXPECT_EQ(blamed.size(), 1U) << "reported twice";
 }
@@ -137,8 +148,15 @@ TEST_F(DamageAtAReader, IsOfTheCoordinatorsProcessIfThatRelays) {
 }
 
 TEST_F(DamageAtAReader, IsNotAskedAboutAtAWorker) {
-  EXPECT_FALSE(channel.answer(1, "again/2/3/1/7"));
-  EXPECT_TRUE(channel.answer(1, "2/3/1/7"));
+  EXPECT_FALSE(channel.answer(1, at(2, true)));
+  EXPECT_TRUE(channel.answer(1, at(2)));
+}
+
+TEST_F(DamageAtAReader, GivesNoValueOfAnotherJob) {
+  RunValueKey other = at(2);
+  ++other.job;
+  EXPECT_FALSE(channel.answer(1, other));
+  EXPECT_TRUE(hub.given.empty());
 }
 
 /// That of the coordinator's process, with links to 1 and 2.
@@ -146,6 +164,7 @@ class DamageAtTheRelay : public testing::Test {
  protected:
   DamageAtTheRelay() {
     channel.open(hub, kHomeProcess);
+    channel.set_job(kJob);
     channel.set_peer(1, 11);
     channel.set_peer(2, 12);
   }
@@ -164,27 +183,27 @@ class DamageAtTheRelay : public testing::Test {
 
 TEST_F(DamageAtTheRelay, IsMendedByAnotherHolder) {
   other = 2;
-  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
+  ASSERT_TRUE(channel.answer(5, at(1, true)));
   ASSERT_EQ(searched.size(), 1U);
   EXPECT_EQ(searched[0], std::pair(kName, 1));
-  EXPECT_EQ(hub.newest(), Asked(12, "2/3/1/7"));
+  EXPECT_EQ(hub.newest(), asked_at(12, at(2)));
   hub.find();
   EXPECT_EQ(hub.asked.size(), 1U);
   EXPECT_TRUE(hub.given.at(5));
 }
 
 TEST_F(DamageAtTheRelay, IsMendedByTheSameHolderIfThereIsNoOther) {
-  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
-  EXPECT_EQ(hub.newest(), Asked(11, "1/3/1/7"));
+  ASSERT_TRUE(channel.answer(5, at(1, true)));
+  EXPECT_EQ(hub.newest(), asked_at(11, at(1)));
   hub.find();
   EXPECT_TRUE(hub.given.at(5));
 }
 
 TEST_F(DamageAtTheRelay, IsMendedByTheSameHolderIfTheOtherHasNothing) {
   other = 2;
-  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
+  ASSERT_TRUE(channel.answer(5, at(1, true)));
   hub.lack();
-  EXPECT_EQ(hub.newest(), Asked(11, "1/3/1/7"));
+  EXPECT_EQ(hub.newest(), asked_at(11, at(1)));
   hub.lack();
   EXPECT_EQ(hub.asked.size(), 2U);
   EXPECT_FALSE(hub.given.at(5));
@@ -196,16 +215,14 @@ TEST_F(DamageAtTheRelay, IsMendedByItselfIfItHoldsTheValue) {
               [](const ValueName&, const ValueChannel::Taker& taker) {
                 taker(one_value());
               });
-  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
+  ASSERT_TRUE(channel.answer(5, at(1, true)));
   EXPECT_TRUE(hub.asked.empty());
   EXPECT_TRUE(hub.given.at(5));
 }
 
 TEST_F(DamageAtTheRelay, IsNotLookedForInOtherQuestions) {
-  ASSERT_TRUE(channel.answer(5, "1/3/1/7"));
+  ASSERT_TRUE(channel.answer(5, at(1)));
   EXPECT_TRUE(searched.empty());
-  EXPECT_FALSE(channel.answer(6, "again/"));
-  EXPECT_FALSE(channel.answer(6, "again/again/1/3/1/7"));
 }
 
 /// That of a worker's process, number 2, which knows where 3 listens.
@@ -217,7 +234,7 @@ class QuestionsForAProcess : public testing::Test {
     channel.set_address({3, {"ipc:///a"}, {"request", "answer"}, true});
   }
   void ask(int process) {
-    channel.ask(process, "model-chunks", {}, [this](const net::Fetched& its) {
+    channel.ask(process, ModelChunksKey{}, {}, [this](const net::Fetched& its) {
       came.push_back(its.status);
     });
   }
@@ -236,7 +253,7 @@ TEST_F(QuestionsForAProcess, WaitForALink) {
                   {.role = "worker",
                    .record = wire::encode(PeerGreeting{3, "answer"}),
                    .address = {}});
-  EXPECT_EQ(hub.newest(), Asked(ManualHub::kDialled, "model-chunks"));
+  EXPECT_EQ(hub.newest(), asked_at(ManualHub::kDialled, ModelChunksKey{}));
   hub.lack();
   EXPECT_EQ(came, std::vector<net::FetchStatus>{net::FetchStatus::gone});
 }
@@ -249,7 +266,7 @@ TEST_F(QuestionsForAProcess, AreRelayedByNobody) {
   EXPECT_EQ(came.size(), 2U) << "nobody knows it";
   EXPECT_TRUE(hub.asked.empty());
   ask(kHomeProcess);
-  EXPECT_EQ(hub.newest(), Asked(10, "model-chunks"));
+  EXPECT_EQ(hub.newest(), asked_at(10, ModelChunksKey{}));
 }
 
 TEST_F(QuestionsForAProcess, EndWithTheChannel) {
@@ -282,9 +299,9 @@ class Measurement : public DamageAtAReader {
 
 TEST_F(Measurement, IsOfAShortValueAndALongOne) {
   measure(1);
-  EXPECT_EQ(hub.newest(), Asked(11, "probe/1"));
+  EXPECT_EQ(hub.newest(), asked_at(11, ProbeKey{1}));
   hub.find();
-  EXPECT_EQ(hub.newest(), Asked(11, "probe/65536"));
+  EXPECT_EQ(hub.newest(), asked_at(11, ProbeKey{65536}));
   EXPECT_EQ(num_ended, 0);
   find_all();
   ASSERT_TRUE(measured);
@@ -308,18 +325,17 @@ TEST_F(Measurement, TellsASlowLinkFromOneThatDoesNotAnswer) {
 }
 
 TEST_F(Measurement, IsAnsweredByEachProcess) {
-  EXPECT_TRUE(channel.answer(1, "probe/5"));
+  EXPECT_TRUE(channel.answer(1, ProbeKey{5}));
   ASSERT_EQ(hub.values[1].size(), 1U);
   EXPECT_EQ(hub.values[1][0].size, 5U);
-  for (const char* const key : {"probe/1048577", "probe/", "probe/-1",
-                                "probe/1/2", "probe/x", "pace/-1", "pace/"}) {
-    EXPECT_FALSE(channel.answer(2, key)) << key;
-  }
+  EXPECT_TRUE(key_of(wire::encode(ProbeKey{kMostProbeBytes})));
+  EXPECT_FALSE(key_of(wire::encode(ProbeKey{kMostProbeBytes + 1})));
+  EXPECT_FALSE(key_of("probe/1"));
 }
 
 TEST_F(Measurement, IsMadeForTheCoordinator) {
-  EXPECT_TRUE(channel.answer(1, "pace/0"));
-  EXPECT_EQ(hub.newest(), Asked(10, "probe/1"));
+  EXPECT_TRUE(channel.answer(1, PaceKey{0}));
+  EXPECT_EQ(hub.newest(), asked_at(10, ProbeKey{1}));
   while (!hub.given.contains(1)) {
     hub.find();
   }
@@ -327,7 +343,7 @@ TEST_F(Measurement, IsMadeForTheCoordinator) {
   const std::optional<LinkPace> pace = pace_of(hub.values[1]);
   ASSERT_TRUE(pace);
   EXPECT_GT(pace->bytes_per_second, 0);
-  EXPECT_TRUE(channel.answer(2, "pace/1"));
+  EXPECT_TRUE(channel.answer(2, PaceKey{1}));
   hub.lack();
   EXPECT_FALSE(hub.given[2]);
 }

@@ -40,40 +40,22 @@ TEST(ModelFiles, AreRefusedWhereTheyAreNoneOfAFolder) {
   }
 }
 
-TEST(ModelFiles, HaveKeysOfTheirChunks) {
-  EXPECT_EQ(chunk_of(key_of_chunk(3, 70000)),
-            std::pair(std::size_t{3}, std::uint64_t{70000}));
-  EXPECT_TRUE(asks_for_model(kModelFilesKey));
-  EXPECT_TRUE(asks_for_model(key_of_chunk(0, 0)));
-  EXPECT_TRUE(asks_for_model(kModelChunksKey));
-  EXPECT_FALSE(asks_for_model("init-latents"));
-  for (const std::string key :
-       {"model-file/", "model-file/1", "model-file/1/", "model-file//1",
-        "model-file/1/2/3", "model-file/-1/2", "model-file/1/x", "1/2"}) {
-    EXPECT_EQ(chunk_of(key), std::nullopt) << key;
-  }
-}
-
 TEST(ModelChunksOfFiles, AreNumberedOneFileAfterTheOther) {
   const std::uint64_t chunk = kModelChunkBytes;
   const ModelChunks chunks(
       {{"empty", 0}, {"exact", 2 * chunk}, {"none", 0}, {"more", chunk + 5}});
   EXPECT_EQ(chunks.num_bytes(), 3 * chunk + 5);
   ASSERT_EQ(chunks.size(), 4U);
-  EXPECT_EQ(chunks.key_of(0), key_of_chunk(1, 0));
-  EXPECT_EQ(chunks.key_of(1), key_of_chunk(1, 1));
-  EXPECT_EQ(chunks.key_of(2), key_of_chunk(3, 0));
-  EXPECT_EQ(chunks.key_of(3), key_of_chunk(3, 1));
   EXPECT_EQ(chunks.at(1).offset, chunk);
   EXPECT_EQ(chunks.at(1).bytes, chunk);
   EXPECT_EQ(chunks.at(3).bytes, 5U);
   EXPECT_EQ(chunks.at(3).end(), chunk + 5);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    EXPECT_EQ(chunks.find(chunks.at(i).file, chunks.at(i).number), i);
+    EXPECT_EQ(chunks.find(chunks.key_of(i)), i);
   }
-  EXPECT_EQ(chunks.find(0, 0), std::nullopt);
-  EXPECT_EQ(chunks.find(1, 2), std::nullopt);
-  EXPECT_EQ(chunks.find(4, 0), std::nullopt);
+  EXPECT_EQ(chunks.find({0, 0}), std::nullopt);
+  EXPECT_EQ(chunks.find({1, 2}), std::nullopt);
+  EXPECT_EQ(chunks.find({4, 0}), std::nullopt);
   EXPECT_EQ(ModelChunks({}).size(), 0U);
   EXPECT_THROW(ModelChunks({{"a", 1ULL << 59U}, {"b", (1ULL << 59U) + 1}}),
                Error);
@@ -91,7 +73,7 @@ class GivenParts final : public HubBefore {
   void give_nothing(net::WantId want) override {
     answers_[want].set_value("nothing");
   }
-  std::string ask(ModelGiver& giver, std::string_view key) {
+  std::string ask(ModelGiver& giver, const ValueKey& key) {
     const net::WantId want = answers_.size() + 1;
     auto answer = answers_[want].get_future();
     giver.answer(*this, want, key);
@@ -115,20 +97,20 @@ TEST(AModelGiver, GivesWhatHasComeAndGoesOnWhenTheFolderIsRenamed) {
   EXPECT_FALSE(has_files(part, {{"d", 0}}));
   GivenParts hub;
   ModelGiver giver(part, ModelChunks(files), {true, false, false});
-  EXPECT_EQ(hub.ask(giver, kModelFilesKey), encode(files));
-  EXPECT_EQ(hub.ask(giver, kModelChunksKey), "100");
-  EXPECT_EQ(hub.ask(giver, key_of_chunk(0, 0)), a);
-  EXPECT_EQ(hub.ask(giver, key_of_chunk(0, 1)), "nothing");
+  EXPECT_EQ(hub.ask(giver, ModelFilesKey{}), encode(files));
+  EXPECT_EQ(hub.ask(giver, ModelChunksKey{}), "100");
+  EXPECT_EQ(hub.ask(giver, ModelChunkKey{0, 0}), a);
+  EXPECT_EQ(hub.ask(giver, ModelChunkKey{0, 1}), "nothing");
   giver.add(1);
   giver.rename(folder.path() / "whole");
-  EXPECT_EQ(hub.ask(giver, kModelChunksKey), "110");
-  EXPECT_EQ(hub.ask(giver, key_of_chunk(0, 1)), "end");
-  EXPECT_EQ(hub.ask(giver, key_of_chunk(1, 0)), "nothing");
-  EXPECT_EQ(hub.ask(giver, key_of_chunk(2, 0)), "nothing");
-  EXPECT_EQ(hub.ask(giver, "model-file/x"), "nothing");
+  EXPECT_EQ(hub.ask(giver, ModelChunksKey{}), "110");
+  EXPECT_EQ(hub.ask(giver, ModelChunkKey{0, 1}), "end");
+  EXPECT_EQ(hub.ask(giver, ModelChunkKey{1, 0}), "nothing");
+  EXPECT_EQ(hub.ask(giver, ModelChunkKey{2, 0}), "nothing");
+  EXPECT_EQ(hub.ask(giver, LatentsKey{}), "nothing");
   ModelGiver whole(folder.path() / "whole", {"a", "b/c"});
-  EXPECT_EQ(hub.ask(whole, kModelChunksKey), "111");
-  EXPECT_EQ(hub.ask(whole, key_of_chunk(1, 0)), "c");
+  EXPECT_EQ(hub.ask(whole, ModelChunksKey{}), "111");
+  EXPECT_EQ(hub.ask(whole, ModelChunkKey{1, 0}), "c");
   EXPECT_THROW(giver.rename(folder.path() / "no" / "where"), Error);
 }
 

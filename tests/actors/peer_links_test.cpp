@@ -127,9 +127,10 @@ class Meddler final : public HubBefore {
         count = count_++;
       }
     }
-    const auto question = question_of(key);
-    if (count && question) {
-      meddle_(*this, peer, *count, question->first, taker);
+    const ValueKey asked = wire::decode_key(net::bytes_of(key));
+    const auto* const value = std::get_if<RunValueKey>(&asked);
+    if (count && value != nullptr) {
+      meddle_(*this, peer, *count, value->holder, taker);
     }
     HubBefore::fetch(peer, std::move(key), options, std::move(taker));
   }
@@ -244,11 +245,13 @@ TEST(PeerLinks, EndWithAProcessThatGivesTheCoordinatorDamagedValues) {
   expect_same(expected, job.seen.latents, "a process that was dropped");
 }
 
-/// Passes questions to the coordinator's process on, and asks other processes
-/// for values that they never make: these processes live, and never answer.
+/// Passes questions to the coordinator's process on, and changes those to other
+/// processes, as a test says.
 class AsksInVain final : public HubBefore {
  public:
-  using HubBefore::HubBefore;
+  using Change = std::function<void(RunValueKey& key)>;
+  AsksInVain(std::unique_ptr<net::Hub> hub, Change change)
+      : HubBefore(std::move(hub)), change_(std::move(change)) {}
 
   net::PeerId dial(const std::string& endpoint,
                    net::DialOptions options) override {
@@ -259,31 +262,51 @@ class AsksInVain final : public HubBefore {
   }
   void fetch(net::PeerId peer, std::string key, net::FetchOptions options,
              net::FetchTaker taker) override {
-    const auto question = question_of(key);
-    if (peer != coordinator_ && question) {
-      ValueName never = question->second;
-      never.slot += 1U << 20U;
-      key = key_of(question->first, never);
+    ValueKey asked = wire::decode_key(net::bytes_of(key));
+    auto* const value = std::get_if<RunValueKey>(&asked);
+    if (peer != coordinator_ && value != nullptr) {
+      change_(*value);
+      key = wire::encode(asked);
     }
     HubBefore::fetch(peer, std::move(key), options, std::move(taker));
   }
 
  private:
   std::atomic<net::PeerId> coordinator_ = 0;
+  Change change_;
 };
+
+LinksOptions::Wrap asking_in_vain(AsksInVain::Change change) {
+  return [change = std::move(change)](std::unique_ptr<net::Hub> hub) {
+    return std::make_unique<AsksInVain>(std::move(hub), change);
+  };
+}
 
 TEST(PeerLinks, AreNotWaitedForWhenAHolderNeverAnswers) {
   const auto expected = sequential();
   LinksOptions options;
   options.silence = std::chrono::seconds(1);
-  options.wrap_worker = [](std::unique_ptr<net::Hub> hub) {
-    return std::make_unique<AsksInVain>(std::move(hub));
-  };
+  // Values that are never made: the processes live, and never answer.
+  options.wrap_worker =
+      asking_in_vain([](RunValueKey& key) { key.name.slot += 1U << 20U; });
   TwoParts two;
   const LinksResult result = two.run(options);
   EXPECT_GT(result.bytes_relayed, 0U);
   EXPECT_EQ(result.job.recoveries, 0) << "no task failed for it";
   expect_same(expected, two.job.seen.latents, "holders that never answer");
+}
+
+TEST(PeerLinks, GiveNoValueOfAnotherJob) {
+  const auto expected = sequential();
+  std::atomic<int> left = 2;
+  LinksOptions options;
+  options.wrap_worker = asking_in_vain(
+      [&left](RunValueKey& key) { key.job += --left < 0 ? 0 : 1; });
+  TwoParts two;
+  const LinksResult result = two.run(options);
+  EXPECT_LT(left, 0);
+  EXPECT_EQ(result.bytes_relayed, 0U) << "the holder has answered";
+  expect_same(expected, two.job.seen.latents, "values of another job");
 }
 
 /// Leaves the first questions that it is asked without an answer.

@@ -79,6 +79,8 @@ std::vector<Kind> all_kinds() {
           troupe::wire::ClientQuestion());
   add_all(kinds, ClientAnswer(), wire::decode_answer,
           troupe::wire::ClientAnswer());
+  add_all(kinds, ValueKey(), wire::decode_key, troupe::wire::ValueKey());
+  add_one<LinkPace>(kinds, wire::decode_pace, troupe::wire::LinkPace());
   add_one<Applicant>(kinds, wire::decode_applicant, troupe::wire::Applicant());
   add_one<Welcome>(kinds, wire::decode_welcome, troupe::wire::Welcome());
   add_one<PeerGreeting>(kinds, wire::decode_peer_greeting,
@@ -96,6 +98,8 @@ std::string proto_text() {
   proto.add<PeerGreeting>();
   proto.add_one_of("ClientQuestion", ClientQuestion());
   proto.add_one_of("ClientAnswer", ClientAnswer());
+  proto.add_one_of("ValueKey", ValueKey());
+  proto.add<LinkPace>();
   proto.add<ParcelOutline>();
   return "// What Troupe's processes say to each other. Made from the lists "
          "of\n"
@@ -158,8 +162,10 @@ TEST(Fields, NameEveryMember) {
       ProcessMeans, ProcessJoined, AdmitProcess, RefuseProcess, CancelSample,
       DrainProcess, Offer, Join, EndWorker, PeerTokens, PeerAddress, JobOver,
       ProcessReport, DamagedValue, EncoderRecord, EncodingRecord, StandBy,
-      EncodingDone, EncodingRefused, NextJob, Welcome, PeerGreeting, AskStatus,
-      AskStop, Granted>();
+      EncodingDone, EncodingRefused, NextJob, RunValueKey, ConditionKey,
+      LatentsKey, ProbeKey, PaceKey, ModelFilesKey, ModelChunksKey,
+      ModelChunkKey, LinkPace, Welcome, PeerGreeting, AskStatus, AskStop,
+      Granted>();
   expect_all_members<SampleTask>(num_members<samplers::Task>() - 1);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);

@@ -46,10 +46,9 @@ class SomeModel {
   [[nodiscard]] std::size_t num_chunks() const {
     return ModelChunks(files_).size();
   }
-  [[nodiscard]] std::string chunk(const std::string& key) const {
-    const auto asked = chunk_of(key).value();
-    const ModelFile& file = files_.at(asked.first);
-    return contents_.at(file.path).substr(asked.second * kModelChunkBytes,
+  [[nodiscard]] std::string chunk(const ModelChunkKey& key) const {
+    const ModelFile& file = files_.at(key.file);
+    return contents_.at(file.path).substr(key.chunk * kModelChunkBytes,
                                           kModelChunkBytes);
   }
   void expect_copy_at(const std::filesystem::path& copy) const {

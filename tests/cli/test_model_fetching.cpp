@@ -34,12 +34,16 @@ namespace {
 namespace fs = std::filesystem;
 using net::FetchStatus;
 
+/// Of the chunks that a giver has.
+bool is_list(const ValueKey& key) {
+  return std::holds_alternative<ModelChunksKey>(key);
+}
+
 /// Answers at once, as a test says.
 class PlayedHosts final : public ModelHosts {
  public:
   /// What a giver says to a question; nothing: what is right.
-  using Giver =
-      std::function<std::optional<net::Fetched>(const std::string& key)>;
+  using Giver = std::function<std::optional<net::Fetched>(const ValueKey& key)>;
 
   explicit PlayedHosts(const SomeModel& model) : model_(model) {}
 
@@ -51,18 +55,19 @@ class PlayedHosts final : public ModelHosts {
     }
     return processes;
   }
-  void ask(int process, const std::string& key, const net::FetchOptions&,
+  void ask(int process, const ValueKey& key, const net::FetchOptions&,
            const net::FetchTaker& taker) override {
     std::optional<net::Fetched> said;
     if (process != kHomeProcess) {
       said = givers.at(process)(key);
     }
-    const bool is_chunk = chunk_of(key).has_value();
+    const auto* const chunk = std::get_if<ModelChunkKey>(&key);
+    const bool is_chunk = chunk != nullptr;
     asked[process] += is_chunk ? 1U : 0U;
     if (!said) {
-      std::string right = is_chunk                ? model_.chunk(key)
-                          : key == kModelFilesKey ? encode(model_.files())
-                                                  : all();
+      std::string right = is_chunk       ? model_.chunk(*chunk)
+                          : is_list(key) ? all()
+                                         : encode(model_.files());
       given[process] += is_chunk ? right.size() : 0U;
       said = {FetchStatus::found, {net::share(std::move(right))}, {}};
     }
@@ -85,12 +90,12 @@ class PlayedHosts final : public ModelHosts {
   const SomeModel& model_;
 };
 
-std::optional<net::Fetched> as_asked(const std::string& /*key*/) { return {}; }
+std::optional<net::Fetched> as_asked(const ValueKey& /*key*/) { return {}; }
 
 /// Has all chunks, as it says, and gives none.
 PlayedHosts::Giver only_says(FetchStatus status) {
-  return [status](const std::string& key) -> std::optional<net::Fetched> {
-    if (key == kModelChunksKey) {
+  return [status](const ValueKey& key) -> std::optional<net::Fetched> {
+    if (is_list(key)) {
       return std::nullopt;
     }
     return net::Fetched{status, {}, "a test has it so"};
@@ -181,9 +186,9 @@ TEST_F(FetchingFromSeveral, GoesOnWithoutGiversThatDoNotGive) {
 TEST_F(FetchingFromSeveral, GoesOnWhenAGiverDiesInTheMiddle) {
   PlayedHosts hosts(model_);
   std::size_t left = 7;
-  hosts.givers[1] = [&](const std::string& key) -> std::optional<net::Fetched> {
-    if (key == kModelChunksKey || left > 0) {
-      left -= key == kModelChunksKey ? 0 : 1;
+  hosts.givers[1] = [&](const ValueKey& key) -> std::optional<net::Fetched> {
+    if (is_list(key) || left > 0) {
+      left -= is_list(key) ? 0 : 1;
       return std::nullopt;
     }
     return net::Fetched{FetchStatus::lost, {}, "it died"};
@@ -198,8 +203,8 @@ TEST_F(FetchingFromSeveral, TakesNothingOfAnotherSize) {
     PlayedHosts hosts(model_);
     hosts.givers = {
         {1,
-         [&](const std::string& key) -> std::optional<net::Fetched> {
-           if (key == kModelChunksKey) {
+         [&](const ValueKey& key) -> std::optional<net::Fetched> {
+           if (is_list(key)) {
              return std::nullopt;
            }
            return net::Fetched{FetchStatus::found, {net::share(wrong)}, {}};
@@ -216,7 +221,7 @@ TEST_F(FetchingFromSeveral, TakesNothingOfAnotherSize) {
 TEST_F(FetchingFromSeveral, TakesNothingOfWhoHasOtherChunks) {
   PlayedHosts hosts(model_);
   hosts.givers = {
-      {1, [](const std::string&) -> std::optional<net::Fetched> {
+      {1, [](const ValueKey&) -> std::optional<net::Fetched> {
          return net::Fetched{FetchStatus::found, {net::share("11111")}, {}};
        }}};
   expect_whole(hosts, fetch(hosts));

@@ -83,9 +83,10 @@ class Director final : public net::LinkHandler {
   void on_room(net::PeerId /*peer*/) override { outbox_->on_room(); }
   void on_wanted(net::PeerId /*peer*/, net::WantId want,
                  std::string_view key) override {
-    if (const auto hash = actors::condition_asked(key)) {
+    const auto asked = actors::wire::decode_key(net::bytes_of(key));
+    if (const auto* its = std::get_if<actors::ConditionKey>(&asked)) {
       hub_->give(want, actors::to_link(actors::parcel_of(
-                           always_ ? *always_ : with_hash(*hash))));
+                           always_ ? *always_ : with_hash(its->hash))));
     } else {
       hub_->give_nothing(want);
     }

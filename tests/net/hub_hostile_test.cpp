@@ -303,7 +303,6 @@ TEST(HubHostile, AValueWithAWrongHashIsCorruptAndItsHolderIsNamed) {
   EXPECT_TRUE(wrong.value.empty());
   EXPECT_NE(wrong.what.find(holder.endpoint()), std::string::npos)
       << wrong.what;
-  EXPECT_NE(wrong.what.find("'latents 7'"), std::string::npos) << wrong.what;
   // The link goes on, and the same bytes with their hash are taken.
   b.hub->fetch(peer, "latents 7", {}, taken.taker());
   holder.answer(bytes, hash);
