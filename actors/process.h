@@ -9,8 +9,8 @@
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
 
-// A process of a job: what it has, what it did, what people see of it. No byte
-// of a result depends on it.
+// A process of a job: its memory and devices, its work, its status. No byte of
+// a result depends on these.
 
 namespace troupe::actors {
 

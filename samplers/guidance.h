@@ -37,8 +37,8 @@ struct Guidance {
   [[nodiscard]] bool is_on() const noexcept { return scale > 1; }
   /// Whether a call at this level is guided.
   [[nodiscard]] bool is_on_at(double sigma) const noexcept {
-    return is_on() && (!interval ||
-                       (interval->low <= sigma && sigma <= interval->high));
+    return is_on() &&
+           (!interval || (interval->low <= sigma && sigma <= interval->high));
   }
 
   friend bool operator==(const Guidance&, const Guidance&) = default;

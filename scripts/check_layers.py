@@ -26,7 +26,7 @@ ALLOWED = {
     "models": ("kernels/",),
     "samplers": ("kernels/core/",) + ELEMENTWISE,
     "net": ("kernels/core/",),
-    "config": ("kernels/core/", "samplers/options.h",
+    "config": ("kernels/core/", "samplers/guidance.h", "samplers/options.h",
                "samplers/option_fields.h", "models/options.h",
                "net/options.h", "actors/options.h"),
     "actors": ("kernels/", "models/", "samplers/", "net/", "config/"),
