@@ -67,8 +67,8 @@ struct Job {
     spec.workers.clear();
   }
   void add(Device device, int execution_class = 0, int rows = 2) {
-    spec.workers.push_back({.device = device,
-                            .execution_class = execution_class,
+    spec.workers.push_back({.execution_class = execution_class,
+                            .device = device,
                             .max_rows = rows});
   }
 
