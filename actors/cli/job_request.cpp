@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "actors/cli/execution_class.h"
@@ -182,6 +184,26 @@ void note_tiles(const config::Config& config, JobRequest& request) {
       (decoder ? "the pictures are no larger than a tile, " +
                      config::to_string(config::PictureSize{side, side})
                : std::string("the model has no autoencoder")));
+}
+
+/// Where the interval leaves out no step, or every step.
+void note_interval(const config::Config& config, JobRequest& request) {
+  const samplers::Guidance& guidance = request.job.guidance;
+  if (!guidance.interval) {
+    return;
+  }
+  const auto levels = std::span(request.job.schedule.sigmas)
+                          .first(request.job.schedule.timesteps.size());
+  const auto guided = std::ranges::count_if(
+      levels, [&](double sigma) { return guidance.is_on_at(sigma); });
+  if (guided > 0 && guided < std::ssize(levels)) {
+    return;
+  }
+  request.notes.push_back(fmt::format(
+      "{} {}: the noise levels of the steps go from {:.3g} to {:.3g}",
+      config.place_of("guidance-interval"),
+      guided == 0 ? "leaves no step that is guided" : "leaves out no step",
+      levels.front(), levels.back()));
 }
 
 void take_init_latents(const config::Config& config, JobRequest& request) {
@@ -471,6 +493,7 @@ JobRequest make_request(const config::Config& said,
   note_method(config, request);
   note_bin(request.source, request.notes);
   note_tiles(config, request);
+  note_interval(config, request);
   explain(config, request, recipe != nullptr);
   if (!config.dry_run) {
     check_memory(request);

@@ -351,6 +351,27 @@ TEST(GuidanceInterval, StandsInTheRecipeAndCostsHalfOfTheOtherSteps) {
   EXPECT_EQ(rows({"--guidance-interval", "999:1000"}), 4);
 }
 
+TEST(GuidanceInterval, SaysWhereItChangesNothing) {
+  const auto said = [](const char* interval) {
+    return sample(joined(kFox, {"--sampler", "euler", "--guidance-interval",
+                                interval}),
+                  kStableDiffusion)
+        .err;
+  };
+  const std::string levels =
+      ": the noise levels of the steps go from 4.12 to 0.0413\n";
+  EXPECT_NE(said("5:9").find("--guidance-interval leaves no step that is "
+                             "guided" +
+                             levels),
+            std::string::npos)
+      << said("5:9");
+  EXPECT_NE(
+      said("0.01:9").find("--guidance-interval leaves out no step" + levels),
+      std::string::npos)
+      << said("0.01:9");
+  EXPECT_EQ(said("0.5:9").find("--guidance-interval"), std::string::npos);
+}
+
 TEST(GuidanceInterval, RefusesWhatIsNone) {
   for (const char* bad : {"5", "5:1", "a:b", "-1:2", "2:2"}) {
     expect_refused(sample(joined(kFox, {"--guidance-interval", bad})), 2,
