@@ -66,8 +66,11 @@ def troupe_run(folder, labels, guidance, steps, latents=None, options=()):
 
 
 def levels(vae, latents):
-    """Latents to [n, H, W, 3] levels, as diffusers' pipelines end."""
-    pixels = latents if vae is None else models.vae_decode(vae, latents)
+    """Latents to [n, H, W, 3] levels, as diffusers' DiTPipeline ends: it does not
+    read the autoencoder's shift_factor."""
+    pixels = latents
+    if vae is not None:
+        pixels = vae.decode(latents / vae.config.scaling_factor).sample
     unit = (pixels / 2 + 0.5).clamp(0, 1).permute(0, 2, 3, 1).numpy()
     return (unit * 255).round().astype("uint8")
 
