@@ -265,6 +265,12 @@ models::ModelDescription checked_model(const JobRecord& job,
 
 }  // namespace
 
+int JobRecord::num_guided_calls() const {
+  return static_cast<int>(std::ranges::count_if(
+      std::span(schedule.sigmas).first(schedule.timesteps.size()),
+      [this](double sigma) { return guidance.is_on_at(sigma); }));
+}
+
 std::size_t JobRecord::num_used(
     const std::vector<std::uint64_t>& conditions) const {
   return static_cast<std::size_t>(

@@ -84,6 +84,8 @@ struct JobRecord {
   /// Unset: each chooses.
   std::optional<DType> dtype;
 
+  /// Calls of a sample that guidance's interval leaves guided.
+  [[nodiscard]] int num_guided_calls() const;
   /// How many of such conditions the samples have.
   [[nodiscard]] std::size_t num_used(
       const std::vector<std::uint64_t>& conditions) const;

@@ -309,6 +309,13 @@ std::string to_string(const PictureSize& size) {
   return std::to_string(size.width) + "x" + std::to_string(size.height);
 }
 
+namespace {
+
+/// Stands for no upper bound: no schedule reaches it.
+constexpr double kHighestSigma = 1e6;
+
+}  // namespace
+
 std::optional<samplers::SigmaRange> parse_sigma_range(std::string_view place,
                                                       std::string_view text) {
   const auto colon = text.find(':');
@@ -318,23 +325,23 @@ std::optional<samplers::SigmaRange> parse_sigma_range(std::string_view place,
           "as troupe schedule shows them, like 0.3:5");
   const std::string_view low = text.substr(0, colon);
   const std::string_view high = text.substr(colon + 1);
-  constexpr double kMost = 1e6;
   samplers::SigmaRange range{
-      .low = low.empty() ? 0 : parse_real(place, low, 0, kMost),
+      .low = low.empty() ? 0 : parse_real(place, low, 0, kHighestSigma),
       .high = high.empty() || high == "inf"
-                  ? kMost
-                  : parse_real(place, high, 0, kMost)};
+                  ? kHighestSigma
+                  : parse_real(place, high, 0, kHighestSigma)};
   require(range.low < range.high, Errc::invalid_argument, std::string(place),
           "the lower noise level comes first: got " + in_quotes(text),
           "write it as LO:HI, like 0.3:5");
-  if (range.low == 0 && range.high == kMost) {
+  if (range.low == 0 && range.high == kHighestSigma) {
     return std::nullopt;
   }
   return range;
 }
 
 std::string to_string(const samplers::SigmaRange& range) {
-  return to_text(range.low) + ":" + to_text(range.high);
+  return to_text(range.low) + ":" +
+         (range.high < kHighestSigma ? to_text(range.high) : "inf");
 }
 
 std::string to_string(const std::optional<samplers::SigmaRange>& range) {

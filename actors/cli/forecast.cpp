@@ -343,11 +343,8 @@ double rows_per_call(const JobRequest& request) {
       samplers::num_segments(method) > 1) {
     return 2;  // both branches, also where one of them is left out afterwards
   }
-  const std::size_t calls = request.job.schedule.timesteps.size();
-  const auto guided = std::ranges::count_if(
-      std::span(request.job.schedule.sigmas).first(calls),
-      [&](double sigma) { return guidance.is_on_at(sigma); });
-  return 1 + static_cast<double>(guided) / static_cast<double>(calls);
+  return 1 + static_cast<double>(request.job.num_guided_calls()) /
+                 request.schedule.num_model_calls();
 }
 
 PlanSummary forecast(const JobRequest& request, std::uint64_t samples,

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
-#include <span>
 #include <utility>
 
 #include "actors/cli/execution_class.h"
@@ -188,17 +186,13 @@ void note_tiles(const config::Config& config, JobRequest& request) {
 
 /// Where the interval leaves out no step, or every step.
 void note_interval(const config::Config& config, JobRequest& request) {
-  const samplers::Guidance& guidance = request.job.guidance;
-  if (!guidance.interval) {
+  const int guided = request.job.num_guided_calls();
+  const int calls = request.schedule.num_model_calls();
+  if (!request.job.guidance.interval || (guided > 0 && guided < calls)) {
     return;
   }
-  const auto levels = std::span(request.job.schedule.sigmas)
-                          .first(request.job.schedule.timesteps.size());
-  const auto guided = std::ranges::count_if(
-      levels, [&](double sigma) { return guidance.is_on_at(sigma); });
-  if (guided > 0 && guided < std::ssize(levels)) {
-    return;
-  }
+  const auto levels =
+      request.schedule.sigmas().first(static_cast<std::size_t>(calls));
   request.notes.push_back(fmt::format(
       "{} {}: the noise levels of the steps go from {:.3g} to {:.3g}",
       config.place_of("guidance-interval"),

@@ -14,7 +14,6 @@
 #include "actors/cli/model_source.h"
 #include "actors/job_record.h"
 #include "config/recipe.h"
-#include "samplers/noise_source.h"
 #include "samplers/schedule.h"
 
 namespace troupe::actors {

@@ -66,7 +66,7 @@ struct StepPlaces {
 
 using OpTasks = std::span<const BoundTask* const>;
 
-/// All that the house knows of one op.
+/// All that methods, coordinator and workers know of an op.
 struct OpRow {
   /// In traces and in the simulator's symbols.
   std::string_view name;
