@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <span>
 #include <system_error>
-#include <utility>
 
 #include "kernels/core/error.h"
 #include "kernels/core/exit_codes.h"

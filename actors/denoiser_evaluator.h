@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <list>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>

@@ -3,7 +3,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "actors/value_store.h"
 #include "actors/worker_core.h"

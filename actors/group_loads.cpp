@@ -1,7 +1,6 @@
 #include "actors/group_loads.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace troupe::actors {
 

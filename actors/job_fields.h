@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <string>
-#include <type_traits>
 
 #include "actors/job_record.h"
 #include "actors/record_fields.h"

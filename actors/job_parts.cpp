@@ -1,7 +1,6 @@
 #include "actors/job_parts.h"
 
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "actors/denoiser_evaluator.h"

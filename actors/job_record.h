@@ -10,7 +10,6 @@
 #include "config/config.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/isa_level.h"
-#include "kernels/core/shape.h"
 #include "models/condition.h"
 #include "models/description.h"
 #include "samplers/guidance.h"

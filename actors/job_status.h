@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "actors/coordinator_events.h"
 #include "actors/observer.h"

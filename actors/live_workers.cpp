@@ -1,7 +1,6 @@
 #include "actors/live_workers.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace troupe::actors {
 namespace {

@@ -2,9 +2,6 @@
 
 #include <caf/all.hpp>
 #include <concepts>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "actors/coordinator_policy.h"
 #include "actors/firing.h"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <concepts>
-
 #include "kernels/core/fields.h"
 
 namespace troupe::actors {

@@ -1,5 +1,4 @@
 #include <atomic>
-#include <memory>
 #include <string>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "config/bundled_models.h"
 
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "config/suggest.h"
 #include "kernels/core/error.h"

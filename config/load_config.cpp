@@ -15,7 +15,6 @@
 #include "config/sampling_defaults.h"
 #include "config/setting_checks.h"
 #include "config/suggest.h"
-#include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
 namespace troupe::config {

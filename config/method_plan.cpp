@@ -1,7 +1,6 @@
 #include "config/method_plan.h"
 
 #include <algorithm>
-#include <string>
 
 #include "config/option_rows.h"
 #include "config/parse_value.h"

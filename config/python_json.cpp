@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "kernels/core/key_walk.h"
-#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {

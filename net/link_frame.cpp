@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "kernels/core/hash.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>

@@ -1,8 +1,6 @@
 #include "net/zmq_authenticator.h"
 
 #include <span>
-#include <string>
-#include <vector>
 
 #include "kernels/core/error.h"
 

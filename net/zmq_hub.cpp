@@ -1,4 +1,3 @@
-#include <atomic>
 #include <string>
 #include <thread>
 #include <utility>

@@ -1,10 +1,7 @@
 #include "net/zmq_loop.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
-#include "kernels/core/log.h"
 #include "kernels/core/text.h"
 
 // The hub's thread: jobs, time and sockets; frames that arrive; commands of the

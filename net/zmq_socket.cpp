@@ -3,10 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <utility>
 #include <vector>

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "actors/artefacts/png.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/artefacts/json_writer.h"
-#include "kernels/core/exit_codes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

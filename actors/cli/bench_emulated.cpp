@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "actors/cli/bench_measure.h"
 #include "actors/cli/job_layout.h"

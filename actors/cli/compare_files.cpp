@@ -10,11 +10,9 @@
 #include <map>
 #include <numeric>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "actors/artefacts/png.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/core/dtype.h"

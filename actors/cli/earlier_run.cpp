@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "actors/artefacts/output_paths.h"
 #include "actors/artefacts/png.h"

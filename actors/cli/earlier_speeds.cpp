@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"

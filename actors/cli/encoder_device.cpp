@@ -5,7 +5,6 @@
 #include "actors/cli/execution_class.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
-#include "kernels/core/text.h"
 
 namespace troupe::actors {
 

@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "actors/cli/versions.h"
 #include "config/method_plan.h"
 #include "config/recipe.h"
 #include "kernels/core/hash.h"

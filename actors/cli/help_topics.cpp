@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "actors/cli/help_text.h"
 #include "kernels/core/error.h"

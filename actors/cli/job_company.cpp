@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 #include "actors/cli/link_options.h"
 #include "actors/cli/required_class.h"

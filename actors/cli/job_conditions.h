@@ -6,7 +6,6 @@
 #include "actors/condition_store.h"
 #include "kernels/core/device.h"
 #include "kernels/core/dtype.h"
-#include "models/condition.h"
 
 namespace troupe::actors {
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <string>
 
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/notes.h"

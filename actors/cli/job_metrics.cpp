@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "actors/cli/job_of_request.h"
 
-#include <utility>
-
 #include "actors/cli/execution_class.h"
 
 namespace troupe::actors {

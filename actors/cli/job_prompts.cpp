@@ -14,7 +14,6 @@
 #include "config/recipe_fields.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
-#include "kernels/core/log.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
 #include <utility>
 
 #include "actors/cli/execution_class.h"

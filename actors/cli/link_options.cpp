@@ -9,7 +9,6 @@
 #include "actors/remote/client_service.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
-#include "net/endpoint.h"
 #include "net/keys.h"
 
 namespace troupe::actors {

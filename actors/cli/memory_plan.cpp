@@ -8,7 +8,6 @@
 #include "actors/artefacts/trace_writer.h"
 #include "actors/denoiser_evaluator.h"
 #include "actors/network_cuts.h"
-#include "actors/onion_cuts.h"
 #include "actors/plan.h"
 #include "models/tiled_decode.h"
 #include "samplers/solver.h"

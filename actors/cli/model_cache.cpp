@@ -7,7 +7,6 @@
 #include "actors/cli/cache_file.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/text.h"
 
 namespace fs = std::filesystem;
 

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <set>
-#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
 #include "config/bundled_models.h"
 #include "config/option_table.h"

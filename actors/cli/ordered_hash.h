@@ -3,11 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "config/config.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/tensor.h"
 

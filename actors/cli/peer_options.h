@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "actors/cli/socket_folder.h"
 #include "actors/remote/company_member.h"

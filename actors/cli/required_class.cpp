@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <string>
 
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
-#include "kernels/core/exit_codes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

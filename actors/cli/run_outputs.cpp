@@ -2,21 +2,18 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "actors/artefacts/contact_sheet.h"
-#include "actors/artefacts/png.h"
 #include "actors/artefacts/png_chunks.h"
 #include "actors/artefacts/summary.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/tensor_file.h"
 #include "config/suggest.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 #include "kernels/core/temporary_files.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string>
 
 #include "kernels/core/log.h"
 #include "kernels/core/system.h"

@@ -12,7 +12,6 @@
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/encoding_company.h"
 #include "actors/cli/execution_class.h"
-#include "actors/cli/image_recipe.h"
 #include "actors/cli/job_company.h"
 #include "actors/cli/job_layout.h"
 #include "actors/cli/job_metrics.h"

@@ -1,6 +1,5 @@
 #include "actors/cli/speed_cache.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <future>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>

@@ -4,7 +4,6 @@
 #include <functional>
 #include <numeric>
 #include <queue>
-#include <utility>
 
 #include "actors/plan.h"
 

@@ -1,9 +1,6 @@
 #include "actors/remote/company_listener.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <optional>
-#include <string>
 #include <utility>
 #include <variant>
 

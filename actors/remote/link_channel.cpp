@@ -2,17 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "actors/remote/link_values.h"
 #include "actors/remote/peer_routes.h"
 #include "actors/wire/codec.h"
 #include "kernels/core/clock.h"

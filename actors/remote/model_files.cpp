@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <memory>
 #include <set>
 #include <system_error>
-#include <utility>
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "actors/job_classes.h"

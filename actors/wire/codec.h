@@ -4,7 +4,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include "actors/coordinator_events.h"

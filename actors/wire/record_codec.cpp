@@ -1,8 +1,6 @@
 #include "actors/wire/record_codec.h"
 
-#include <algorithm>
-#include <limits>
-
+#include "kernels/core/exit_codes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors::wire {

@@ -17,7 +17,6 @@
 #include "actors/message_fields.h"
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
-#include "kernels/core/exit_codes.h"
 #include "kernels/core/tensor.h"
 
 // Structs with a list of fields as protobuf messages, and back. wire.proto
