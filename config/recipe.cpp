@@ -76,6 +76,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
       settings.push_back({place + ": " + key, key, text});
     }
   };
+  Config told;
+  told.told = recipe.told;
+  told.told_negative = recipe.told_negative;
   say("random-weights", recipe.random_weights);
   if (recipe.prompt) {  // an empty one is a text, too
     settings.push_back({place + ": prompt", "prompt", recipe.prompt->text});
@@ -105,25 +108,12 @@ std::vector<Setting> to_settings(const Recipe& recipe,
     say("no-resolution-bins",
         recipe.resolution_bins.value_or(false) ? "false" : "true");
   }
-  const auto say_sides = [&](const char* key, const auto& value) {
-    if (value) {
-      say(key, to_string(*value));
-    }
-  };
-  const auto say_score = [&](const char* key,
-                             const std::optional<double>& value) {
-    if (value) {
-      say(key, to_text(*value));
-    }
-  };
-  say_score("aesthetic-score", recipe.aesthetic_score);
-  say_score("negative-aesthetic-score", recipe.negative_aesthetic_score);
-  say_sides("original-size", recipe.original_size);
-  say_sides("crop", recipe.crop);
-  say_sides("target-size", recipe.target_size);
-  say_sides("negative-original-size", recipe.negative_original_size);
-  say_sides("negative-crop", recipe.negative_crop);
-  say_sides("negative-target-size", recipe.negative_target_size);
+  for (const char* key :
+       {"original-size", "crop", "target-size", "aesthetic-score",
+        "negative-original-size", "negative-crop", "negative-target-size",
+        "negative-aesthetic-score"}) {
+    say(key, find_option(key)->get(told));
+  }
   say("vae-tiling", recipe.vae_tile ? "true" : "false");
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));

@@ -56,16 +56,8 @@ struct Recipe {
   /// scaled and cut. Set (to true) where it was; recipes of before have no such
   /// key.
   std::optional<bool> resolution_bins;
-  /// What the network was told of its sides; unset: what they are.
-  std::optional<PictureSize> original_size;
-  std::optional<PictureCorner> crop;
-  std::optional<PictureSize> target_size;
-  std::optional<double> aesthetic_score;
-  // The same in guidance's other branch; unset: the same.
-  std::optional<PictureSize> negative_original_size;
-  std::optional<PictureCorner> negative_crop;
-  std::optional<PictureSize> negative_target_size;
-  std::optional<double> negative_aesthetic_score;
+  SizeConfig told;           ///< of its sides
+  SizeConfig told_negative;  ///< in guidance's other branch; unset: the same
   /// Side of the tiles that it was decoded in, in latents; unset: whole.
   std::optional<std::int64_t> vae_tile;
   samplers::Guidance guidance;

@@ -65,18 +65,18 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
             "whether it was sampled at the nearest bin; absent: false"},
         r.resolution_bins);
   visit(Key{"original_size", "as --original-size; absent: the picture's"},
-        r.original_size);
-  visit(Key{"crop", "as --crop; absent: 0,0"}, r.crop);
+        r.told.original);
+  visit(Key{"crop", "as --crop; absent: 0,0"}, r.told.crop);
   visit(Key{"target_size", "as --target-size; absent: the picture's"},
-        r.target_size);
+        r.told.target);
   visit(Key{"aesthetic_score", "as --aesthetic-score; absent: 6, or none"},
-        r.aesthetic_score);
+        r.told.aesthetic_score);
   visit(Key{"negative_original_size", "of the other branch; absent: the same"},
-        r.negative_original_size);
-  visit(Key{"negative_crop", "the same"}, r.negative_crop);
-  visit(Key{"negative_target_size", "the same"}, r.negative_target_size);
+        r.told_negative.original);
+  visit(Key{"negative_crop", "the same"}, r.told_negative.crop);
+  visit(Key{"negative_target_size", "the same"}, r.told_negative.target);
   visit(Key{"negative_aesthetic_score", "of it; absent: 2.5, or none"},
-        r.negative_aesthetic_score);
+        r.told_negative.aesthetic_score);
   visit(
       Key{"vae_tile", "side of the decoder's tiles in latents; absent: whole"},
       r.vae_tile);

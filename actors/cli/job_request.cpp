@@ -373,15 +373,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   if (!job.picture_size.empty()) {
     recipe.resolution_bins = true;
   }
-  recipe.original_size = source.told(false).original;
-  recipe.crop = source.told(false).crop;
-  recipe.target_size = source.told(false).target;
-  recipe.aesthetic_score = source.told(false).aesthetic_score;
+  recipe.told = source.told(false);
   if (job.guidance.is_on() && source.told(true) != source.told(false)) {
-    recipe.negative_original_size = source.told(true).original;
-    recipe.negative_crop = source.told(true).crop;
-    recipe.negative_target_size = source.told(true).target;
-    recipe.negative_aesthetic_score = source.told(true).aesthetic_score;
+    recipe.told_negative = source.told(true);
   }
   if (job.vae_tile > 0) {
     recipe.vae_tile = job.vae_tile;
