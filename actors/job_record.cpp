@@ -7,7 +7,7 @@
 
 #include "actors/job_classes.h"
 #include "actors/job_fields.h"
-#include "actors/onion_cuts.h"
+#include "actors/network_cuts.h"
 #include "actors/plan.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"

@@ -54,7 +54,7 @@ struct JobRecord {
   samplers::ScheduleTable schedule;
   samplers::MethodOptions method;  ///< with its graph, if it has one
   /// Segment s of the network is blocks [cuts[s], cuts[s + 1]); of an onion
-  /// see onion_cuts.h.
+  /// see network_cuts.h.
   std::vector<int> cuts;
   samplers::Guidance guidance;
   std::vector<std::int64_t> latent_shape;  ///< [C, …] of one sample

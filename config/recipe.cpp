@@ -1,12 +1,22 @@
 #include "config/recipe.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
 #include <type_traits>
+#include <utility>
 
 #include "config/enum_names.h"
+#include "config/field_reader.h"
 #include "config/method_plan.h"
+#include "config/python_json.h"
 #include "config/recipe_fields.h"
+#include "config/suggest.h"
+#include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "kernels/core/text.h"
 
 namespace troupe::config {
@@ -58,6 +68,176 @@ class JsonWriter {
  private:
   json& out_;
 };
+
+constexpr std::size_t kMostRecipeBytes = std::size_t{1} << 20U;
+constexpr const char* kHint =
+    "the recipe is not as troupe wrote it: use the image as it was made";
+
+/// Reads one object of a recipe key by key, and keeps the keys it was asked
+/// for.
+class JsonReader : public FieldReader<JsonReader, json> {
+ public:
+  /// `name`: what the object's keys are shown with, "schedule.".
+  JsonReader(const std::string& place, const json& in, std::string name = {})
+      : place_(place), in_(in), name_(std::move(name)) {}
+
+  /// The object under a key.
+  JsonReader section(const char* key) {
+    const json* found = find(key);
+    if (found == nullptr || !found->is_object()) {
+      throw Error(Errc::corrupt_file, place_,
+                  std::string("the recipe has no section '") + key + "'",
+                  "was the image made by troupe?");
+    }
+    return {place_, *found, std::string(key) + "."};
+  }
+
+  /// A key that nobody asked for would be dropped, and another image come out:
+  /// a mistake, unless a newer version wrote it.
+  void check_keys(bool by_newer) const {
+    std::vector<std::string> unknown;
+    for (const auto& item : in_.items()) {
+      if (std::ranges::find(known_, item.key()) != known_.end()) {
+        continue;
+      }
+      unknown.push_back(shown(json(name_ + item.key())));
+      if (!by_newer) {
+        throw Error(Errc::corrupt_file, place_,
+                    "the recipe has the unknown key " + unknown.back(),
+                    suggestion(item.key(), known_, kHint));
+      }
+    }
+    if (!unknown.empty()) {
+      constexpr std::size_t kShown = 4;
+      log_message(LogLevel::warning,
+                  place_ +
+                      ": a newer troupe wrote the recipe; ignored, because "
+                      "unknown here: " +
+                      join_names(unknown, kShown));
+    }
+  }
+
+ private:
+  friend FieldReader;
+  using FieldReader::read;
+
+  const json* find(const char* key) {
+    known_.emplace_back(key);
+    const auto found = in_.find(key);
+    return found == in_.end() ? nullptr : &*found;
+  }
+  [[noreturn]] void refuse(const char* key, const json& value,
+                           std::string_view expected) const {
+    throw Error(Errc::corrupt_file, place_ + ": " + key,
+                "got " + shown(value) + ", expected " + std::string(expected),
+                kHint);
+  }
+
+  template <typename Handle>
+  void read_name(const char* key, const json& in, std::span<const Handle> table,
+                 Handle& value) {
+    std::vector<std::string> names;
+    for (const Handle row : table) {
+      names.emplace_back(row->name);
+    }
+    value = table[index_of(key, in, names)];
+  }
+  void read(const char* key, const json& in, samplers::Solver& value) {
+    read_name(key, in, samplers::solver_table(), value);
+  }
+  void read(const char* key, const json& in, samplers::MethodKind& value) {
+    read_name(key, in, samplers::method_table(), value);
+  }
+  void read(const char* key, const json& in, int& value) {
+    constexpr std::int64_t kLimit = 1'000'000;
+    std::int64_t wide = 0;
+    read(key, in, wide);
+    expect(-kLimit <= wide && wide <= kLimit, key, in,
+           "a whole number within a million of 0");
+    value = static_cast<int>(wide);
+  }
+  void read(const char* key, const json& in, std::int64_t& value) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    // JSON's numbers from 2⁶³ on would come out negative.
+    expect(in.is_number_integer() &&
+               (!in.is_number_unsigned() || in.get<std::uint64_t>() <= kMost),
+           key, in, "a whole number below 2^63");
+    value = in.get<std::int64_t>();
+  }
+  void read(const char* key, const json& in, std::uint64_t& value) {
+    expect(in.is_number_unsigned(), key, in, "a whole number of at least 0");
+    value = in.get<std::uint64_t>();
+  }
+  void read(const char* key, const json& in, std::string& value) {
+    expect(in.is_string(), key, in, "a text");
+    value = in.get<std::string>();
+    expect(value.size() <= kLongestRecipeText, key, in,
+           "a text of at most 4096 bytes");
+    // It will be printed on a terminal.
+    for (const char c : value) {
+      expect(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, key, in,
+             "a text without control characters");
+    }
+  }
+
+  void read(const char* key, const json& in, Verbatim& value) {
+    expect(in.is_string(), key, in, "a text");
+    value.text = in.get<std::string>();
+    expect(value.text.size() <= kLongestPrompt, key, in,
+           "a text of at most 64 KiB");
+  }
+
+  /// Of a type that `parse` reads from text.
+  template <typename T, typename Parse>
+  void read_text(const char* key, const json& in, T& value, Parse parse) {
+    expect(in.is_string(), key, in, "a text");
+    try {
+      value = parse(place_, in.get<std::string>());
+    } catch (const Error&) {
+      refuse(key, in, "what the option of this name takes");
+    }
+  }
+  void read(const char* key, const json& in, PictureSize& value) {
+    read_text(key, in, value, parse_size);
+  }
+  void read(const char* key, const json& in, samplers::SigmaRange& value) {
+    read_text(key, in, value,
+              [](std::string_view place, std::string_view text) {
+                return parse_sigma_range(place, text).value();
+              });
+  }
+  void read(const char* key, const json& in, PictureCorner& value) {
+    read_text(key, in, value, parse_corner);
+  }
+
+  const std::string& place_;
+  const json& in_;
+  std::string name_;
+  std::vector<std::string> known_;
+};
+
+/// The numbers of "0.10.2"; empty for other texts.
+std::vector<int> numbers_of(const std::string& version) {
+  std::istringstream in(version);
+  std::vector<int> numbers;
+  char dot = 0;
+  for (int number = 0; in >> number; in >> dot) {
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+json parse_bounded(const std::string& place, std::string_view text) {
+  require(text.size() <= kMostRecipeBytes, Errc::corrupt_file, place,
+          "the recipe is longer than 1 MiB", kHint);
+  check_objects(text, place, Errc::corrupt_file);
+  json document = json::parse(text, nullptr, false);
+  require(!document.is_discarded(), Errc::corrupt_file, place,
+          "the recipe is not JSON", kHint);
+  require(document.is_object(), Errc::corrupt_file, place,
+          "the recipe is not a JSON object", kHint);
+  return document;
+}
 
 }  // namespace
 
@@ -150,6 +330,30 @@ std::string to_json(const Recipe& recipe) {
     samplers::visit_method(method, options);
   }
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Recipe parse_recipe(const std::string& place, std::string_view text) {
+  const json document = parse_bounded(place, text);
+  Recipe recipe;
+  JsonReader top(place, document);
+  int schema = 0;
+  top("schema", schema);
+  if (schema != kRecipeSchema) {
+    throw Error(Errc::corrupt_file, place + ": schema",
+                "a recipe of another kind: got " + std::to_string(schema) +
+                    ", expected " + std::to_string(kRecipeSchema),
+                "was it made by a newer troupe?");
+  }
+  JsonReader schedule = top.section("schedule");
+  JsonReader method = top.section("method");
+  visit_recipe(top, recipe);
+  samplers::visit_schedule(schedule, recipe.schedule);
+  samplers::visit_method(method, recipe.method);
+  const bool by_newer = numbers_of(recipe.version) > numbers_of(TROUPE_VERSION);
+  for (const JsonReader* reader : {&top, &schedule, &method}) {
+    reader->check_keys(by_newer);
+  }
+  return recipe;
 }
 
 }  // namespace troupe::config

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <string>
 
-#include "actors/cli/dial_job.h"
 #include "actors/cli/json_fields.h"
 #include "actors/cli/json_rows.h"
 #include "actors/cli/link_options.h"

@@ -11,7 +11,6 @@
 #include "actors/cli/notes.h"
 #include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
-#include "actors/onion_cuts.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "actors/cli/dial_job.h"
 #include "actors/cli/link_options.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/versions.h"

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "actors/cli/versions.h"
 #include "actors/remote/client_service.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -23,6 +24,9 @@ auto at_place(const std::string& place, const Fn& fn) {
     throw Error(error.code(), place, error.message(), error.hint());
   }
 }
+
+/// Short enough that the program exits within 5 s if no job listens.
+constexpr auto kDialTime = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -113,6 +117,28 @@ std::string user_name() {
                  found != nullptr
              ? std::string(found->pw_name)
              : std::to_string(user);
+}
+
+std::unique_ptr<JobClient> dial_job(const Invocation& invocation,
+                                    std::string_view role) {
+  const std::string& verb = invocation.summary.verb;
+  require(!invocation.files.empty(), Errc::invalid_argument, verb,
+          "missing: where the job listens",
+          "troupe sample --listen ADDR says so when it begins");
+  require(invocation.files.size() == 1, Errc::invalid_argument,
+          invocation.files.back(), "one address is expected, and no more",
+          "see troupe " + verb + " --help");
+  const std::string& address = invocation.files.front();
+  (void)checked_endpoint(invocation.config, address, verb);
+  net::DialOptions dial = dial_options(invocation.config);
+  dial.deadline = kDialTime;
+  return std::make_unique<JobClient>(
+      ClientSpec{.version = version(),
+                 .name = process_name(),
+                 .hub = hub_options(invocation.config, role),
+                 .endpoint = address,
+                 .place = verb,
+                 .dial = dial});
 }
 
 }  // namespace troupe::actors

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "actors/cli/verbs.h"
+#include "actors/remote/job_client.h"
 #include "config/config.h"
 #include "net/endpoint.h"
 #include "net/link.h"
@@ -39,5 +43,14 @@ void check_listening(const config::Config& config);
 [[nodiscard]] std::string process_name();
 /// "ann": whose process this is, for people; its number where it has no name.
 [[nodiscard]] std::string user_name();
+
+/// How long a job may take to answer a question.
+inline constexpr auto kClientPatience = std::chrono::seconds(5);
+
+/// Dials the job that listens at the verb's one argument, as a client with this
+/// role. Errors: Errc::invalid_argument for another number of arguments and an
+/// address that is none; those of hub_options.
+[[nodiscard]] std::unique_ptr<JobClient> dial_job(const Invocation& invocation,
+                                                  std::string_view role);
 
 }  // namespace troupe::actors

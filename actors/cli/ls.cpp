@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "actors/artefacts/json_writer.h"
-#include "actors/cli/dial_job.h"
+#include "actors/cli/link_options.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
 #include "actors/remote/client_service.h"

@@ -1,4 +1,3 @@
-#include "actors/onion_cuts.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/cli/socket_folder.h"
+#include "actors/cli/peer_options.h"
 #include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {

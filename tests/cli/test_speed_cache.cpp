@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/cli/speed_cache.h"
+#include "actors/cli/earlier_speeds.h"
 #include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/artefacts/plot_ticks.h"
 #include "actors/artefacts/svg_plot.h"
 #include "actors/artefacts/trace_writer.h"
 #include "kernels/core/error.h"
