@@ -15,8 +15,7 @@
 /// (actors/wire) and --print-job.
 namespace troupe::actors {
 
-template <typename Visitor, AnyConst<ModelRecord> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ModelRecord> auto& r) {
   visit("name", r.name);
   visit("denoiser_config", r.denoiser_config);
   visit("decoder_config", r.decoder_config);
@@ -25,8 +24,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit(hash_key("tensors_xxh3"), r.tensors_xxh3);
 }
 
-template <typename Visitor, AnyConst<ClassRecord> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ClassRecord> auto& r) {
   visit("name", r.name);
   visit("device", r.device);
   visit("dtype", r.dtype);
@@ -36,22 +34,19 @@ void visit_fields(Visitor& visit, T& r) {
   visit("tf32", r.tf32);
 }
 
-template <typename Visitor, AnyConst<samplers::ScheduleOptions> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::ScheduleOptions> auto& r) {
   samplers::visit_schedule(visit, r);
 }
 
 /// Four numbers of one array in a message.
-template <typename Visitor, AnyConst<samplers::NoiseLevel> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::NoiseLevel> auto& r) {
   visit("alpha", r.alpha);
   visit("sigma", r.sigma);
   visit("log_alpha", r.log_alpha);
   visit("log_sigma", r.log_sigma);
 }
 
-template <typename Visitor, AnyConst<samplers::ScheduleTable> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::ScheduleTable> auto& r) {
   visit({"options", "as schedule in a recipe, resolved", "object"}, r.options);
   visit({"timesteps", "what the network is told"}, r.timesteps);
   visit({"sigmas", "noise levels; one more"}, r.sigmas);
@@ -66,8 +61,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit({"calls_after", "the same, to be made later"}, r.calls_after);
 }
 
-template <typename Visitor, AnyConst<samplers::GraphNode> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::GraphNode> auto& r) {
   visit("name", r.name);
   visit("part", r.part);
   visit("segment", r.segment);
@@ -78,8 +72,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("fresh", r.fresh);
 }
 
-template <typename Visitor, AnyConst<samplers::GraphEdge> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::GraphEdge> auto& r) {
   visit("from", r.from);
   visit("to", r.to);
   visit("lag", r.lag);
@@ -87,16 +80,14 @@ void visit_fields(Visitor& visit, T& r) {
   visit("latency", r.latency);
 }
 
-template <typename Visitor, AnyConst<samplers::GraphTable> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::GraphTable> auto& r) {
   visit("nodes", r.nodes);
   visit("edges", r.edges);
   visit("warmup_steps", r.warmup_steps);
   visit("final_fresh_steps", r.final_fresh_steps);
 }
 
-template <typename Visitor, AnyConst<samplers::MethodOptions> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::MethodOptions> auto& r) {
   samplers::visit_method(visit, r);
   visit("graph", r.graph);
 }

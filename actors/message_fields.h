@@ -13,8 +13,7 @@
 // find them.
 namespace troupe {
 
-template <typename Visitor, AnyConst<ValueName> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ValueName> auto& r) {
   visit("sample_index", r.sample_index);
   visit("run", r.run);
   visit("slot", r.slot);
@@ -23,8 +22,7 @@ void visit_fields(Visitor& visit, T& r) {
 }  // namespace troupe
 namespace troupe::samplers {
 
-template <typename Visitor, AnyConst<TaskResult> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TaskResult> auto& r) {
   visit("id", r.id);
   visit("version", r.version);
   visit("scalars", r.scalars);
@@ -46,21 +44,18 @@ inline constexpr std::uint64_t kMostDeviceName = 64;
 inline constexpr std::uint64_t kMostEndpoints = 64;
 inline constexpr std::uint64_t kMostWorkersOfOne = 1 << 16;
 
-template <typename Visitor, AnyConst<RemoteValue> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<RemoteValue> auto& r) {
   visit("name", r.name);
   visit("process", r.process);
 }
 
-template <typename Visitor, AnyConst<FreedSlots> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<FreedSlots> auto& r) {
   visit("sample_index", r.sample_index);
   visit("run", r.run);
   visit("slots", r.slots);
 }
 
-template <typename Visitor, AnyConst<SampleTask> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<SampleTask> auto& r) {
   visit("sample_index", r.sample_index);
   visit("run", r.run);
   visit("id", r.task.id);
@@ -79,8 +74,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("coefficients", r.task.coefficients);
 }
 
-template <typename Visitor, AnyConst<Grant> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Grant> auto& r) {
   visit("worker", r.worker);
   visit("epoch", r.epoch);
   visit("tasks", r.tasks);
@@ -89,42 +83,36 @@ void visit_fields(Visitor& visit, T& r) {
   visit("frees", r.frees);
 }
 
-template <typename Visitor, AnyConst<Failure> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Failure> auto& r) {
   visit("code", r.code);
   visit("place", r.place);
   visit("message", r.message);
   visit("hint", r.hint);
 }
 
-template <typename Visitor, AnyConst<HeldValue> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<HeldValue> auto& r) {
   visit("name", r.name);
   visit("gpu", r.memory);
 }
 
-template <typename Visitor, AnyConst<ReadValue> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ReadValue> auto& r) {
   visit("name", r.name);
   visit("bytes", r.bytes);
 }
 
-template <typename Visitor, AnyConst<Preview> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Preview> auto& r) {
   visit("sample_index", r.sample_index);
   visit("call", r.call);
   visit("latents", r.latents);
 }
 
-template <typename Visitor, AnyConst<TrajectoryPoint> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TrajectoryPoint> auto& r) {
   visit("sample_index", r.sample_index);
   visit("call", r.calls);
   visit("latents", r.latents);
 }
 
-template <typename Visitor, AnyConst<TraceSpan> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TraceSpan> auto& r) {
   visit("worker", r.worker);
   visit("process", r.process);
   visit("gpu", r.device);
@@ -137,27 +125,22 @@ void visit_fields(Visitor& visit, T& r) {
   visit("duration", r.duration);
 }
 
-template <typename Visitor, AnyConst<TasksDone> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TasksDone> auto& r) {
   visit("results", r.results);
 }
 
-template <typename Visitor, AnyConst<TasksFailed> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TasksFailed> auto& r) {
   visit("failure", r.failure);
   visit("is_elsewhere", r.is_elsewhere);
 }
 
-template <typename Visitor, AnyConst<InputsGone> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<InputsGone> auto& r) {
   visit("values", r.values);
 }
 
-template <typename Visitor, AnyConst<TasksReturned> T>
-void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+void visit_fields(auto& /*visit*/, AnyConst<TasksReturned> auto& /*r*/) {}
 
-template <typename Visitor, AnyConst<GrantResult> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<GrantResult> auto& r) {
   visit("grants", r.grants);
   visit("worker", r.worker);
   visit("epoch", r.epoch);
@@ -171,58 +154,50 @@ void visit_fields(Visitor& visit, T& r) {
   visit("reads", r.reads);
 }
 
-template <typename Visitor, AnyConst<WorkerUp> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<WorkerUp> auto& r) {
   visit("worker", r.worker);
   visit("epoch", r.epoch);
 }
 
-template <typename Visitor, AnyConst<WorkerDown> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<WorkerDown> auto& r) {
   visit("worker", r.worker);
   visit("epoch", r.epoch);
   visit("gone", r.gone);
 }
 
-template <typename Visitor, AnyConst<WorkerBeat> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<WorkerBeat> auto& r) {
   visit("worker", r.worker);
   visit("epoch", r.epoch);
   visit("ticks", r.ticks);
   visit("waits", r.waits);
 }
 
-template <typename Visitor, AnyConst<FreeValues> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<FreeValues> auto& r) {
   visit("process", r.process);
   visit("frees", r.frees);
 }
 
-template <typename Visitor, AnyConst<DropRuns> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<DropRuns> auto& r) {
   visit("process", r.process);
   visit("sample_index", r.sample_index);
   visit("last_run", r.last_run);
   visit("all_answered", r.all_answered);
 }
 
-template <typename Visitor, AnyConst<Redirect> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Redirect> auto& r) {
   visit("worker", r.worker);
   visit("epoch", r.epoch);
   visit("grant", r.grant);
   visit("sources", r.sources);
 }
 
-template <typename Visitor, AnyConst<Recall> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Recall> auto& r) {
   visit("worker", r.worker);
   visit("epoch", r.epoch);
   visit("grants", r.grants);
 }
 
-template <typename Visitor, AnyConst<WorkerTraits> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<WorkerTraits> auto& r) {
   visit("execution_class", r.execution_class);
   visit("gpu", r.device);
   visit("max_rows", r.max_rows);
@@ -230,115 +205,98 @@ void visit_fields(Visitor& visit, T& r) {
   visit(at_most(kMostThreads, "threads"), r.threads);
 }
 
-template <typename Visitor, AnyConst<DeviceMeans> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<DeviceMeans> auto& r) {
   visit("gpu", r.device);
   visit(cut_to(kMostDeviceName, "name"), r.name);
   visit("memory_bytes", r.memory_bytes);
 }
 
-template <typename Visitor, AnyConst<ProcessMeans> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ProcessMeans> auto& r) {
   visit("memory_bytes", r.memory_bytes);
   visit("available_memory_bytes", r.available_memory_bytes);
   visit(at_most(kMostDevices, "devices"), r.devices);
   visit(hash_key("machine"), r.machine);
 }
 
-template <typename Visitor, AnyConst<ProcessJoined> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ProcessJoined> auto& r) {
   visit("process", r.process);
   visit("workers", r.workers);
   visit("value_budget", r.value_budget);
   visit("means", r.means);
 }
 
-template <typename Visitor, AnyConst<AdmitProcess> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<AdmitProcess> auto& r) {
   visit("process", r.process);
   visit("first_worker", r.first_worker);
   visit("num_workers", r.num_workers);
 }
 
-template <typename Visitor, AnyConst<RefuseProcess> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<RefuseProcess> auto& r) {
   visit("process", r.process);
   visit("cause", r.cause);
 }
 
-template <typename Visitor, AnyConst<CancelSample> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<CancelSample> auto& r) {
   visit("sample_index", r.sample_index);
 }
 
-template <typename Visitor, AnyConst<DrainProcess> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<DrainProcess> auto& r) {
   visit("process", r.process);
 }
 
-template <typename Visitor, AnyConst<Offer> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Offer> auto& r) {
   visit("job", r.job);
   visit("previews", r.previews);
   visit("trajectory", r.trajectory);
   visit("trace", r.trace);
 }
 
-template <typename Visitor, AnyConst<Join> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Join> auto& r) {
   visit("classes", r.classes);
   visit("joined", r.joined);
 }
 
-template <typename Visitor, AnyConst<EndWorker> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EndWorker> auto& r) {
   visit("worker", r.worker);
   visit("epoch", r.epoch);
   visit("cause", r.cause);
 }
 
-template <typename Visitor, AnyConst<PeerTokens> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<PeerTokens> auto& r) {
   visit("request", r.request);
   visit("answer", r.answer);
 }
 
-template <typename Visitor, AnyConst<PeerAddress> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<PeerAddress> auto& r) {
   visit("process", r.process);
   visit(at_most(kMostEndpoints, "endpoints"), r.endpoints);
   visit("tokens", r.tokens);
   visit("gives_model", r.gives_model);
 }
 
-template <typename Visitor, AnyConst<JobOver> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<JobOver> auto& r) {
   visit("cause", r.cause);
 }
 
-template <typename Visitor, AnyConst<ProcessReport> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ProcessReport> auto& r) {
   visit("process", r.process);
   visit("bytes_fetched", r.bytes_fetched);
   visit("bytes_given", r.bytes_given);
   visit("gives_model", r.gives_model);
 }
 
-template <typename Visitor, AnyConst<DamagedValue> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<DamagedValue> auto& r) {
   visit("process", r.process);
   visit("holder", r.holder);
 }
 
-template <typename Visitor, AnyConst<EncoderRecord> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncoderRecord> auto& r) {
   visit("name", r.name);
   visit("class_name", r.class_name);
   visit("config", r.config);
 }
 
-template <typename Visitor, AnyConst<EncodingText> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncodingText> auto& r) {
   visit("encoder", r.encoder);
   visit("ids", r.ids);
   visit("skipped_layers", r.wanted.skipped_layers);
@@ -347,8 +305,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("key_length", r.key_length);
 }
 
-template <typename Visitor, AnyConst<EncodingRecord> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncodingRecord> auto& r) {
   visit("model", r.model);
   visit("random_weights", r.random_weights);
   visit("dtype", r.dtype);
@@ -359,85 +316,69 @@ void visit_fields(Visitor& visit, T& r) {
   visit(at_most(kMostEncodingTexts, "texts"), r.texts);
 }
 
-template <typename Visitor, AnyConst<EncodingOffer> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncodingOffer> auto& r) {
   visit_fields(visit, r.record);
 }
 
-template <typename Visitor, AnyConst<StandBy> T>
-void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+void visit_fields(auto& /*visit*/, AnyConst<StandBy> auto& /*r*/) {}
 
-template <typename Visitor, AnyConst<TextEncoded> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TextEncoded> auto& r) {
   visit("text", r.text);
   visit("hidden", r.encoded.hidden);
   visit("pooled", r.encoded.pooled);
 }
 
-template <typename Visitor, AnyConst<EncodingDone> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncodingDone> auto& r) {
   visit("execution_class", r.execution_class);
   visit("encoder_class", r.encoder_class);
   visit(hash_key("weights_xxh3"), r.weights_xxh3);
   visit("device", r.device);
 }
 
-template <typename Visitor, AnyConst<EncodingRefused> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncodingRefused> auto& r) {
   visit("cause", r.cause);
 }
 
-template <typename Visitor, AnyConst<NextJob> T>
-void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+void visit_fields(auto& /*visit*/, AnyConst<NextJob> auto& /*r*/) {}
 
-template <typename Visitor, AnyConst<RunValueKey> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<RunValueKey> auto& r) {
   visit(hash_key("job"), r.job);
   visit("holder", r.holder);
   visit("name", r.name);
   visit("came_damaged", r.came_damaged);
 }
 
-template <typename Visitor, AnyConst<ConditionKey> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ConditionKey> auto& r) {
   visit(hash_key("hash"), r.hash);
 }
 
-template <typename Visitor, AnyConst<LatentsKey> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<LatentsKey> auto& r) {
   visit(hash_key("job"), r.job);
 }
 
-template <typename Visitor, AnyConst<ProbeKey> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ProbeKey> auto& r) {
   visit(at_most(kMostProbeBytes, "bytes"), r.bytes);
 }
 
-template <typename Visitor, AnyConst<PaceKey> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<PaceKey> auto& r) {
   visit("process", r.process);
 }
 
-template <typename Visitor, AnyConst<ModelFilesKey> T>
-void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+void visit_fields(auto& /*visit*/, AnyConst<ModelFilesKey> auto& /*r*/) {}
 
-template <typename Visitor, AnyConst<ModelChunksKey> T>
-void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+void visit_fields(auto& /*visit*/, AnyConst<ModelChunksKey> auto& /*r*/) {}
 
-template <typename Visitor, AnyConst<ModelChunkKey> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ModelChunkKey> auto& r) {
   visit("file", r.file);
   visit("chunk", r.chunk);
 }
 
-template <typename Visitor, AnyConst<LinkPace> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<LinkPace> auto& r) {
   visit("round_trip", r.round_trip);
   visit("bytes_per_second", r.bytes_per_second);
 }
 
-template <typename Visitor, AnyConst<Applicant> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Applicant> auto& r) {
   visit("version", r.version);
   visit("name", r.name);
   visit(at_most(kMostEndpoints, "endpoints"), r.endpoints);
@@ -445,30 +386,25 @@ void visit_fields(Visitor& visit, T& r) {
   visit(at_most(kMostWorkersOfOne, "gpu_workers"), r.workers.gpu);
 }
 
-template <typename Visitor, AnyConst<Welcome> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Welcome> auto& r) {
   visit("version", r.version);
   visit("process", r.process);
   visit("is_over", r.is_over);
   visit("tokens", r.tokens);
 }
 
-template <typename Visitor, AnyConst<PeerGreeting> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<PeerGreeting> auto& r) {
   visit("process", r.process);
   visit("token", r.token);
 }
 
-template <typename Visitor, AnyConst<AskStatus> T>
-void visit_fields(Visitor& /*visit*/, T& /*r*/) {}
+void visit_fields(auto& /*visit*/, AnyConst<AskStatus> auto& /*r*/) {}
 
-template <typename Visitor, AnyConst<AskStop> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<AskStop> auto& r) {
   visit(cut_to(kMostText, "user"), r.user);
 }
 
-template <typename Visitor, AnyConst<Granted> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Granted> auto& r) {
   visit(cut_to(kMostText, "what"), r.what);
 }
 

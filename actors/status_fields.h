@@ -28,8 +28,7 @@ struct ShownDevice {
   std::uint64_t memory_bytes = 0;
 };
 
-template <typename Visitor, AnyConst<ShownDevice> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ShownDevice> auto& r) {
   visit({"name", "cpu, or cuda:N with its model"}, r.name);
   visit({"memory_bytes", "all of a GPU's; of the CPU that of the process"},
         r.memory_bytes);

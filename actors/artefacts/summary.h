@@ -30,8 +30,7 @@ struct ImageSummary {
   std::string execution_class = {};
 };
 
-template <typename Visitor, AnyConst<ImageSummary> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ImageSummary> auto& r) {
   visit({"index", "global index of the sample"}, r.index);
   visit({"seed", "seed that draws it"}, r.seed);
   visit({"seed_text", "the same, for readers of doubles (jq)"},
@@ -58,8 +57,7 @@ struct DeviceSummary {
   std::string cause;
 };
 
-template <typename Visitor, AnyConst<DeviceSummary> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<DeviceSummary> auto& r) {
   visit({"name", "cpu, or cuda:N with its model"}, r.name);
   visit({"status", "used or lost"}, r.status);
   visit(if_any({"cause", "why it was lost; absent otherwise"}), r.cause);
@@ -75,8 +73,7 @@ struct DevicePlan {
   std::uint64_t available_memory_bytes = 0;
 };
 
-template <typename Visitor, AnyConst<DevicePlan> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<DevicePlan> auto& r) {
   visit({"name", "cuda:N with its model"}, r.name);
   visit({"workers", "workers on it"}, r.workers);
   visit({"rows", "images of one forward pass"}, r.rows);
@@ -98,8 +95,7 @@ struct EncoderPlan {
   std::string folder;  ///< of that file
 };
 
-template <typename Visitor, AnyConst<EncoderPlan> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncoderPlan> auto& r) {
   visit({"device", "cpu, or cuda:N with its model"}, r.device);
   visit({"dtype", "f32 or bf16"}, r.dtype);
   visit(
@@ -134,8 +130,7 @@ struct PlanSummary {
 /// The nearest whole number that fits.
 [[nodiscard]] std::int64_t whole_rows(double rows);
 
-template <typename Visitor, AnyConst<PlanSummary> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<PlanSummary> auto& r) {
   visit({"images", "images that are not there yet"}, r.images);
   visit({"memory_bytes", "memory of the host that is needed"}, r.memory_bytes);
   visit({"available_memory_bytes", "memory of the host that is free"},
@@ -221,8 +216,7 @@ void visit_envelope(Visitor& visit, T& r) {
 }
 
 /// What follows in the JSON of `sample`.
-template <typename Visitor, AnyConst<RunSummary> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<RunSummary> auto& r) {
   visit({"method", "parallel method"}, r.method);
   visit({"sampler", "sampler as --sampler names it"}, r.sampler);
   visit({"steps", "denoising steps"}, r.steps);
@@ -275,8 +269,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit({"plan", "what --dry-run foresees; absent otherwise"}, r.plan);
 }
 
-template <typename Visitor, AnyConst<Error> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Error> auto& r) {
   visit({"code", "kind of error: troupe help exit-codes"}, to_string(r.code()));
   visit({"where", "option, file or part that it is about"}, r.place());
   visit({"message", "what is wrong: got X, expected Y"}, r.message());

@@ -19,8 +19,7 @@ struct Answer {
   std::string message;
 };
 
-template <typename Visitor, AnyConst<Answer> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Answer> auto& r) {
   visit({"message", "what was cancelled, or why there was nothing"}, r.message);
 }
 

@@ -23,8 +23,7 @@ struct Distance {
   std::optional<double> psnr_db = {};
 };
 
-template <typename Visitor, AnyConst<Distance> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Distance> auto& r) {
   visit({"largest_absolute_difference",
          "of all elements or pixels; absent if they cannot be compared"},
         r.largest_absolute);

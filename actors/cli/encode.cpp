@@ -75,8 +75,7 @@ struct EncodedPrompt {
   std::vector<std::int64_t> cut;
 };
 
-template <typename Visitor, AnyConst<EncodedPrompt> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncodedPrompt> auto& r) {
   visit({"prompt", "as it was written"}, r.prompt);
   visit({"tokens", "of each encoder"}, r.tokens);
   visit({"cut", "tokens that did not fit"}, r.cut);
@@ -93,8 +92,7 @@ struct EncodedFile {
   std::vector<std::string> notes;
 };
 
-template <typename Visitor, AnyConst<EncodedFile> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EncodedFile> auto& r) {
   visit({"path", "the file"}, r.path);
   visit({"prompts", "in the order of the file"}, r.prompts);
   visit({"device", "cpu or cuda: what encoded"}, r.device);

@@ -68,8 +68,7 @@ struct Made {
   std::string kind;
 };
 
-template <typename Visitor, AnyConst<Made> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Made> auto& r) {
   visit({"path", "the key file"}, r.path);
   visit({"kind", "company (good for every process) or worker (a node file)"},
         r.kind);

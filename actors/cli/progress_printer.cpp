@@ -52,8 +52,7 @@ struct ProgressLine {
   double elapsed_seconds = 0;
 };
 
-template <typename Visitor, AnyConst<ProgressLine> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ProgressLine> auto& r) {
   visit({"event", "progress"}, std::string("progress"));
   visit({"images_done", "images that are done"}, r.job.samples_done);
   visit({"images_total", "images of this run; bench: of all its runs"},

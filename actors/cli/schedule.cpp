@@ -108,8 +108,7 @@ void print_table(const samplers::Schedule& schedule) {
 }  // namespace
 
 // Named, so that visitors find the list.
-template <typename Visitor, AnyConst<samplers::Schedule> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<samplers::Schedule> auto& r) {
   visit({"sampler", "sampler as --sampler names it"}, label_of(r));
   visit({"steps", "denoising steps"}, r.num_steps());
   visit({"model_calls", "network calls of one image"}, r.num_model_calls());
@@ -133,8 +132,7 @@ struct ShownSchedules {
   std::vector<std::string> notes = {};
 };
 
-template <typename Visitor, AnyConst<ShownSchedules> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ShownSchedules> auto& r) {
   if (r.schedules.size() == 1) {
     actors::visit_fields(visit, r.schedules.front());
   }

@@ -33,8 +33,7 @@ struct TensorRecord {
   std::vector<std::int64_t> shape;
   std::string data;
 };
-template <typename Visitor, AnyConst<TensorRecord> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TensorRecord> auto& r) {
   visit("dtype", r.dtype);
   visit("shape", r.shape);
   visit("data", r.data);
@@ -46,8 +45,7 @@ struct TensorOutline {
   std::optional<DType> dtype;
   std::vector<std::int64_t> shape;
 };
-template <typename Visitor, AnyConst<TensorOutline> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<TensorOutline> auto& r) {
   visit("name", r.name);
   visit("dtype", r.dtype);
   visit("shape", r.shape);
@@ -56,8 +54,7 @@ void visit_fields(Visitor& visit, T& r) {
 struct ParcelOutline {
   std::vector<TensorOutline> tensors;
 };
-template <typename Visitor, AnyConst<ParcelOutline> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ParcelOutline> auto& r) {
   visit("tensors", r.tensors);
 }
 
