@@ -225,6 +225,19 @@ std::string pixart(const PixArtSize& size) {
       .dump();
 }
 
+using Encoders = std::vector<BundledEncoder>;
+
+Encoders t5(std::string_view config) {
+  return {{"text_encoder", "T5EncoderModel", config, "t5"}};
+}
+Encoders clip(std::string_view config) {
+  return {{"text_encoder", "CLIPTextModel", config, "clip"}};
+}
+Encoders two_clips(std::string_view first, std::string_view second) {
+  return {{"text_encoder", "CLIPTextModel", first, "clip"},
+          {"text_encoder_2", "CLIPTextModelWithProjection", second, "clip"}};
+}
+
 }  // namespace
 
 std::span<const BundledModel> bundled_models() {
@@ -250,50 +263,27 @@ std::span<const BundledModel> bundled_models() {
        dit({4, 16, 4, 8, 4, 8, 10}), kTinyVae, kDdim},
       {"pixart-sigma-xl-2",
        "PixArt-Sigma-XL/2, 1024x1024 pixels, from a prompt",
-       pixart({16, 72, 28, 128, 2.0, 4096}),
-       kSdxlVae,
-       kDpmSolver,
-       "PixArtSigmaPipeline",
-       {{"text_encoder", "T5EncoderModel", kT5Xxl, "t5"}}},
+       pixart({16, 72, 28, 128, 2.0, 4096}), kSdxlVae, kDpmSolver,
+       "PixArtSigmaPipeline", t5(kT5Xxl)},
       {"tiny-pixart-sigma",
        "3 blocks of width 72 with a small VAE, from a prompt, for tests",
-       pixart({3, 24, 3, 16, 1.0, 32}),
-       kTinyVae,
-       kDpmSolver,
-       "PixArtSigmaPipeline",
-       {{"text_encoder", "T5EncoderModel", kTinyT5, "t5"}}},
-      {"sd15",
-       "Stable Diffusion 1.5, 512x512 pixels, from a prompt",
-       std::string(kSd15Unet),
-       kSd15Vae,
-       kPndm,
-       "StableDiffusionPipeline",
-       {{"text_encoder", "CLIPTextModel", kClipL, "clip"}}},
+       pixart({3, 24, 3, 16, 1.0, 32}), kTinyVae, kDpmSolver,
+       "PixArtSigmaPipeline", t5(kTinyT5)},
+      {"sd15", "Stable Diffusion 1.5, 512x512 pixels, from a prompt",
+       std::string(kSd15Unet), kSd15Vae, kPndm, "StableDiffusionPipeline",
+       clip(kClipL)},
       {"tiny-sd15",
        "a UNet of widths 32 and 64 with a small VAE, from a prompt, for tests",
-       std::string(kTinyUnet),
-       kTinyVae,
-       kPndm,
-       "StableDiffusionPipeline",
-       {{"text_encoder", "CLIPTextModel", kTinyClip, "clip"}}},
-      {"sdxl",
-       "Stable Diffusion XL, 1024x1024 pixels, from a prompt",
-       std::string(kSdxlUnet),
-       kSdxlVae,
-       kEuler,
-       "StableDiffusionXLPipeline",
-       {{"text_encoder", "CLIPTextModel", kClipL, "clip"},
-        {"text_encoder_2", "CLIPTextModelWithProjection", kClipBigG, "clip"}}},
+       std::string(kTinyUnet), kTinyVae, kPndm, "StableDiffusionPipeline",
+       clip(kTinyClip)},
+      {"sdxl", "Stable Diffusion XL, 1024x1024 pixels, from a prompt",
+       std::string(kSdxlUnet), kSdxlVae, kEuler, "StableDiffusionXLPipeline",
+       two_clips(kClipL, kClipBigG)},
       {"tiny-sdxl",
        "a UNet of widths 32 and 64 told of sizes, with a small VAE, from a "
        "prompt, for tests",
-       std::string(kTinySdxlUnet),
-       kTinyVae,
-       kEuler,
-       "StableDiffusionXLPipeline",
-       {{"text_encoder", "CLIPTextModel", kTinyClip, "clip"},
-        {"text_encoder_2", "CLIPTextModelWithProjection", kTinyClipProjection,
-         "clip"}}},
+       std::string(kTinySdxlUnet), kTinyVae, kEuler,
+       "StableDiffusionXLPipeline", two_clips(kTinyClip, kTinyClipProjection)},
   };
   return kModels;
 }

@@ -54,33 +54,30 @@ void check_repeated(const std::vector<Setting>& settings) {
 
 /// Refuses contradictory options of one source.
 void check_exclusive(const std::vector<Setting>& settings) {
-  constexpr std::pair<const char*, const char*> kPairs[] = {
+  struct Row {
+    const char* each;  ///< words
+    const char* other;
+  };
+  constexpr Row kRows[] = {
       {"model", "random-weights"},
-      {"sigmas", "timesteps"},
+      {"steps", "sigmas"},
+      {"sigmas steps", "timesteps"},
       {"size", "width"},
       {"size", "height"},
-      {"prompt", "prompt-file"},
-      {"prompt", "prompt-embeds"},
       {"class", "prompt"},
-      {"prompt-file", "prompt-embeds"},
-      {"class", "prompt-file"},
-      {"class", "prompt-embeds"},
+      {"prompt class", "prompt-file"},
       {"negative-prompt", "negative-prompt-file"},
-      {"negative-prompt", "prompt-embeds"},
-      {"negative-prompt-file", "prompt-embeds"},
-      {"prompt-2", "prompt-embeds"},
-      {"negative-prompt-2", "prompt-embeds"},
-      {"clip-skip", "prompt-embeds"},
-      {"max-sequence-length", "prompt-embeds"},
-      {"steps", "sigmas"},
-      {"steps", "timesteps"},
+      {"prompt class prompt-file prompt-2 negative-prompt negative-prompt-file "
+       "negative-prompt-2 clip-skip max-sequence-length",
+       "prompt-embeds"},
       {"karras", "sigma-spacing"},
       {"quiet", "verbose"}};
-  for (const auto& [one, other] : kPairs) {
-    if (says(settings, one) && says(settings, other)) {
-      throw Error(Errc::invalid_argument, std::string("--") + one,
-                  std::string("cannot stand beside --") + other,
-                  "give one of the two");
+  for (const Row& row : kRows) {
+    for (const std::string& one : words(row.each)) {
+      require(!says(settings, one) || !says(settings, row.other),
+              Errc::invalid_argument, "--" + one,
+              std::string("cannot stand beside --") + row.other,
+              "give one of the two");
     }
   }
 }

@@ -66,7 +66,7 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"scale", "the weight of guidance is --guidance, the picture's size --size",
      "give --guidance W or --size WxH"},
     {"true-cfg-scale,image-cfg-scale,image-guidance-scale,"
-     "guidance-interval,guidance-start,guidance-end,guidance-embeds",
+     "guidance-start,guidance-end,guidance-embeds",
      "one weight of guidance holds for all steps and conditions",
      "leave it out, or give --guidance W alone"},
     {"clipskip,clip-stop-at-last-layers,stop-at-clip-layer,clip-last-layer",

@@ -145,6 +145,11 @@ Field seconds(double Part::*member, double min, double max) {
   });
 }
 
+/// Of groups of verbs.
+inline VerbText by_verb(std::initializer_list<VerbText::Part> parts) {
+  return parts;
+}
+
 constexpr Text kModel = "Model and job";
 constexpr Text kSamplerGroup = "Sampler";
 constexpr Text kMethodGroup = "Parallel method";

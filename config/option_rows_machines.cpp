@@ -32,15 +32,13 @@ std::span<const Option> machine_rows() {
        "none"},
       {"on-class-change", "", 0, "MODE",
        "when the last worker of an image's execution class has gone and "
-       "another "
-       "class is there: begin-anew (the image's class is in the summary), wait "
-       "for a worker of its class, or refuse (the image fails)",
+       "another class is there: begin-anew (the image's class is in the "
+       "summary), wait for a worker of its class, or refuse (the image fails)",
        kMachines, kSample, field(&Config::on_class_change)},
       {"max-losses", "", 0, "N",
        "an image is given up when one of its tasks has ended so many workers "
        "while it ran alone; 0: never. Only the end of a process, or a pass "
-       "that "
-       "hangs, counts",
+       "that hangs, counts",
        kMachines, kSample, whole(&Config::max_losses, 0)},
       {"encode-on", "", 0, "WHERE",
        "which process encodes the prompts: here, workers (one of those that "
@@ -49,40 +47,29 @@ std::span<const Option> machine_rows() {
        kMachines, kSample, field(&Config::encode_on)},
       {"join", "", 0, "ADDR", "work for the job that listens there", kMachines,
        kWorker, field(&Config::join), "none"},
-      {"secret-file",
-       "",
-       0,
-       "FILE",
-       {{kWorker | kLs,
-         "the company's key, or a node file made from it (troupe keys); "
-         "without one only this machine is reached"},
-        {kSample | kCancel,
-         "the company's key (troupe keys new); without one only this machine "
-         "is reached"}},
-       kMachines,
-       often(kSample) | kWorker | kLs | kCancel,
-       field(&Config::secret_file),
-       "none"},
+      {"secret-file", "", 0, "FILE",
+       by_verb({{kWorker | kLs,
+                 "the company's key, or a node file made from it (troupe "
+                 "keys); without one only this machine is reached"},
+                {kSample | kCancel,
+                 "the company's key (troupe keys new); without one only this "
+                 "machine is reached"}}),
+       kMachines, often(kSample) | kWorker | kLs | kCancel,
+       field(&Config::secret_file), "none"},
       {"model-root", "", 0, "DIR",
        "the folder of model folders: the job's model is looked for there by "
        "its name",
        kMachines, kWorker, field(&Config::model_root), "none"},
-      {"cache",
-       "",
-       0,
-       "DIR",
-       {{kSample | kBench,
-         "keep here what a later run can use: encoded prompts, and how fast "
-         "workers were, by which the next job divides its work"},
-        {kWorker,
-         "keep models here: if there is neither --model nor a folder of that "
-         "name in --model-root, the job's first process and other workers give "
-         "the model"},
-        {kRuns | kEncode, "keep encoded prompts here for later runs"}},
-       kMachines,
-       kRuns | kEncode | kWorker,
-       field(&Config::cache),
-       "none"},
+      {"cache", "", 0, "DIR",
+       by_verb({{kSample | kBench,
+                 "keep here what a later run can use: encoded prompts, and how "
+                 "fast workers were, by which the next job divides its work"},
+                {kWorker,
+                 "keep models here: if there is neither --model nor a folder "
+                 "of that name in --model-root, the job's first process and "
+                 "other workers give the model"},
+                {kRuns | kEncode, "keep encoded prompts here for later runs"}}),
+       kMachines, kRuns | kEncode | kWorker, field(&Config::cache), "none"},
       {"wait", "", 0, "TIME",
        "how long to look for a job, and for it again when the link is lost: "
        "seconds, or with a unit (90s, 5m, 1h)",

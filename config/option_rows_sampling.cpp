@@ -112,18 +112,13 @@ std::span<const Option> sampling_rows() {
        "class names or ids; several cycle over the samples", kModel,
        often(kSample | kBench) | kRuns, parsed(&Config::classes, parse_list),
        "all in turn, from 0"},
-      {"prompt",
-       "text",
-       'p',
-       "TEXT",
-       {{kVerify, "what the pictures shall show"},
-        {kRuns | kEncode,
-         "what the pictures shall show; several are as the lines of a "
-         "--prompt-file"}},
-       kModel,
-       often(kSample | kBench) | kRuns | kEncode,
-       prompts_field(&Config::prompts),
-       "none"},
+      {"prompt", "text", 'p', "TEXT",
+       by_verb({{kVerify, "what the pictures shall show"},
+                {kRuns | kEncode,
+                 "what the pictures shall show; several are as the lines of a "
+                 "--prompt-file"}}),
+       kModel, often(kSample | kBench) | kRuns | kEncode,
+       prompts_field(&Config::prompts), "none"},
       {"prompt-2", "", 0, "TEXT",
        "what the second text encoder reads (Stable Diffusion XL)", kModel,
        kRuns | kEncode, field(&Config::prompt_2), "as --prompt"},
@@ -236,46 +231,38 @@ std::span<const Option> sampling_rows() {
       {"init-latents", "", 0, "FILE",
        "start from these latents (.safetensors, .npy, .npz)", kModel, kSample,
        field(&Config::init_latents), "noise from the seed"},
-      {"from",
-       "",
-       0,
-       "FILE",
-       {{kSample,
-         "take the recipe out of a PNG made by troupe, and write "
-         "NAME-again.png "
-         "beside it unless --out or the like says where"},
-        {kKeys, "the company's key file, for keys worker"}},
-       kModel,
-       often(kSample) | kKeys,
-       field(&Config::from),
-       "none"},
+      {"from", "", 0, "FILE",
+       by_verb(
+           {{kSample,
+             "take the recipe out of a PNG made by troupe, and write "
+             "NAME-again.png beside it unless --out or the like says where"},
+            {kKeys, "the company's key file, for keys worker"}}),
+       kModel, often(kSample) | kKeys, field(&Config::from), "none"},
       {"sampler",
-       "scheduler,solver,sampling-method,sample-method,sampler-name,"
-       "scheduler-type",
-       0,
-       "NAME",
-       {{kSchedule,
-         "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers class; "
-         "several are compared"},
-        {kSamplers,
-         "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers class"}},
-       kSamplerGroup,
-       often(kSample | kBench) | kSamplers,
-       field(&Sampler::name),
-       "what the model's files say, else ddim"},
+       "scheduler,solver,sampling-method,sample-method,sampler-name,scheduler-"
+       "type",
+       0, "NAME",
+       by_verb({{kSchedule,
+                 "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers "
+                 "class; several are compared"},
+                {kSamplers,
+                 "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers "
+                 "class"}}),
+       kSamplerGroup, often(kSample | kBench) | kSamplers,
+       field(&Sampler::name), "what the model's files say, else ddim"},
       {"steps",
-       "num-inference-steps,num-steps,inference-steps,sampling-steps,"
-       "num-sampling-steps,sample-steps,ddim-steps",
+       "num-inference-steps,num-steps,inference-steps,sampling-steps,num-"
+       "sampling-steps,sample-steps,ddim-steps",
        0, "N", "denoising steps", kSamplerGroup,
        often(kSample | kBench) | kSamplers, whole(&Sampler::steps, 1),
-       "what the model's sampling.json says, else its pipeline's default, "
-       "else 50"},
+       "what the model's sampling.json says, else its pipeline's default, else "
+       "50"},
       {"guidance", "guidance-scale,cfg-scale,cfg", 0, "W",
        "classifier-free guidance; 1 is off", kSamplerGroup,
        often(kSample | kBench) | kRuns,
        real(&Config::guidance_scale, -1000, 1000),
-       "what the model's sampling.json says, else its pipeline's default, "
-       "else 4; 1 for models without classes and prompts"},
+       "what the model's sampling.json says, else its pipeline's default, else "
+       "4; 1 for models without classes and prompts"},
       {"guidance-rescale", "", 0, "X",
        "against pictures that guidance overexposes: how much of a guided "
        "output gets the deviation of the conditional one, 0 to 1",

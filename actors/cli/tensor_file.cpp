@@ -52,25 +52,17 @@ struct TypeNames {
   std::string_view numpy;
   std::string_view safetensors;
 };
-constexpr auto kTypeNames = std::to_array<TypeNames>({{"|b1", "BOOL"},
-                                                      {"|u1", "U8"},
-                                                      {"|i1", "I8"},
-                                                      {"<i2", "I16"},
-                                                      {"<u2", "U16"},
-                                                      {"<f2", "F16"},
-                                                      {"<i4", "I32"},
-                                                      {"<u4", "U32"},
-                                                      {"<f4", "F32"},
-                                                      {"<c8", "C64"},
-                                                      {"<f8", "F64"},
-                                                      {"<i8", "I64"},
-                                                      {"<u8", "U64"}});
+constexpr TypeNames kTypeNames[] = {
+    {"|b1", "BOOL"}, {"|u1", "U8"},  {"|i1", "I8"},  {"<i2", "I16"},
+    {"<u2", "U16"},  {"<f2", "F16"}, {"<i4", "I32"}, {"<u4", "U32"},
+    {"<f4", "F32"},  {"<c8", "C64"}, {"<f8", "F64"}, {"<i8", "I64"},
+    {"<u8", "U64"}};
 
 /// The name in another format; one that only this format has stays.
 std::string translated(std::string_view name, std::string_view TypeNames::*from,
                        std::string_view TypeNames::*to) {
   const auto* const found = std::ranges::find(kTypeNames, name, from);
-  return std::string(found == kTypeNames.end() ? name : (*found).*to);
+  return std::string(found == std::end(kTypeNames) ? name : (*found).*to);
 }
 
 /// Of whole numbers and halves, tensors of the job have i64 and f32.
