@@ -93,13 +93,6 @@ JobRecord read_job(std::span<const std::byte> bytes) {
                                        kMostNewsEntries, Ints::any);
 }
 
-JobRecord decode_job(std::span<const std::byte> bytes,
-                     models::DenoiserTable table) {
-  JobRecord job = read_job(bytes);
-  check(job, table);
-  return job;
-}
-
 std::string encode(const News& news) {
   if (const auto* offer = std::get_if<Offer>(&news)) {
     (void)encode(offer->job);  // not too large

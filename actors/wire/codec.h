@@ -31,14 +31,8 @@ inline constexpr std::size_t kMostJobBytes = std::size_t{4} << 20U;
 /// As troupe.wire.JobRecord. Deterministic, but no name of the job: that is
 /// hash_of(record).
 [[nodiscard]] std::string encode(const JobRecord& job);
-/// Reads a record of unknown origin and checks it (see `check`), so that it can
-/// be computed. The check of a stale pipeline takes up to 128 MiB. Errors:
-/// those of `read_job` and of `check`.
-[[nodiscard]] JobRecord decode_job(
-    std::span<const std::byte> bytes,
-    models::DenoiserTable table = models::denoiser_table());
-/// Reads a record without `check`, only to look at it. It takes at most 64
-/// times the record's size and 1 MiB.
+/// Reads a record, without `check`. It takes at most 64 times the record's size
+/// and 1 MiB.
 [[nodiscard]] JobRecord read_job(std::span<const std::byte> bytes);
 
 // ---- a running job

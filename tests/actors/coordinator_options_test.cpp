@@ -89,7 +89,7 @@ TEST(CoordinatorOptions, AreThoseOfTheRunWhoseRecordTravelled) {
     const std::string bytes = wire::encode(job);
     const CoordinatorOptions first = options_of(job, model);
     const CoordinatorOptions again =
-        options_of(wire::decode_job(std::as_bytes(std::span(bytes))), model);
+        options_of(wire::read_job(std::as_bytes(std::span(bytes))), model);
     EXPECT_EQ(first.samples, (std::vector<std::uint64_t>{1, 2}));
     EXPECT_EQ(again.samples, first.samples);
     EXPECT_GT(first.ticks_per_call, 0U);
