@@ -37,6 +37,13 @@ void put_little(Bytes& out, std::uint64_t value, int count) {
     value >>= 8U;
   }
 }
+/// Numbers, each in so many bytes.
+void put_little(Bytes& out,
+                std::initializer_list<std::pair<std::uint64_t, int>> numbers) {
+  for (const auto& [value, count] : numbers) {
+    put_little(out, value, count);
+  }
+}
 std::uint64_t get_little(std::span<const std::byte> bytes, std::size_t at,
                          int count) {
   std::uint64_t value = 0;
@@ -102,15 +109,9 @@ std::string_view descr_of(DType dtype) {
 void put_entry(Bytes& out, std::string_view name, std::uint32_t crc,
                std::size_t size) {
   constexpr std::uint32_t kFirstOf1980 = (1U << 5U) | 1U;
-  put_little(out, 20, 2);
-  put_little(out, 0, 2);
-  put_little(out, 0, 2);  // stored
-  put_little(out, 0, 2);
-  put_little(out, kFirstOf1980, 2);
-  put_little(out, crc, 4);
-  put_little(out, size, 4);
-  put_little(out, size, 4);
-  put_little(out, name.size(), 2);
+  constexpr std::uint64_t kStored = 0;
+  put_little(out, {{20, 2}, {0, 2}, {kStored, 2}, {0, 2}, {kFirstOf1980, 2}});
+  put_little(out, {{crc, 4}, {size, 4}, {size, 4}, {name.size(), 2}});
 }
 
 /// The text after 'key': in the header's dictionary.
@@ -241,12 +242,8 @@ std::vector<std::byte> NpzFrame::end() {
   Bytes out = std::move(directory_);
   const std::size_t size = out.size();
   put(out, "PK\x05\x06");
-  put_little(out, 0, 4);
-  put_little(out, members_, 2);
-  put_little(out, members_, 2);
-  put_little(out, size, 4);
-  put_little(out, offset_, 4);
-  put_little(out, 0, 2);
+  put_little(out, {{0, 4}, {members_, 2}, {members_, 2}});
+  put_little(out, {{size, 4}, {offset_, 4}, {0, 2}});
   return out;
 }
 

@@ -26,14 +26,14 @@ bool is_blank(std::string_view head) {
                              [](char c) { return c == 0; });
 }
 
-bool is_blank_file(const fs::path& path) {
+std::string first_bytes(const fs::path& path, std::size_t most) {
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), Errc::io, path.string(), "cannot read the file",
           "check its permissions");
-  std::string head(8, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  std::string head(most, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(most));
   head.resize(static_cast<std::size_t>(file.gcount()));
-  return is_blank(head);
+  return head;
 }
 
 /// A folder that is held open, so a later folder of the same name is recognised

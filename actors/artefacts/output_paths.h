@@ -18,8 +18,9 @@ namespace troupe::actors {
 /// or begins with eight zeros, as a power cut leaves files. No picture, archive
 /// or text begins so.
 [[nodiscard]] bool is_blank(std::string_view head);
-/// The same of the file at `path`. Errors: Errc::io.
-[[nodiscard]] bool is_blank_file(const std::filesystem::path& path);
+/// The first bytes of a file, `most` or fewer. Errors: Errc::io.
+[[nodiscard]] std::string first_bytes(const std::filesystem::path& path,
+                                      std::size_t most);
 
 class WatchedFolder;
 

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "actors/artefacts/output_paths.h"
 #include "actors/artefacts/summary.h"
-#include "kernels/core/error.h"
 
 namespace troupe::actors {
 namespace {
@@ -240,12 +239,7 @@ std::uint64_t trace_bytes(std::size_t spans, std::size_t arrows) {
 }
 
 bool is_trace(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), Errc::io, path.string(), "cannot read the file",
-          "check its permissions");
-  std::string head(kOpening.size(), '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return file && head == kOpening;
+  return first_bytes(path, kOpening.size()) == kOpening;
 }
 
 }  // namespace troupe::actors

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "actors/artefacts/output_paths.h"
@@ -143,10 +142,9 @@ void read_images(const config::Config& config, const StopFlag& stop,
     }
     whole.push_back(std::move(found.image));
     if (!computes_in(request, found.dtype)) {
-      add_note(request.notes,
-               fmt::format("images that are there were computed in "
-                           "{}, this run computes in {}",
-                           found.dtype, request.dtypes()));
+      add_note(request.notes, fmt::format("images that are there were computed "
+                                          "in {}, this run computes in {}",
+                                          found.dtype, request.dtypes()));
     }
   }
   outputs.skipped = std::move(whole);
@@ -163,10 +161,7 @@ std::string latents_hash(const char* name, const Tensor& row) {
 /// Whether what is there may be the rest of a file of the ending's format. It
 /// can be made anew: a file without its end has no rows that could be read.
 bool is_remnant(const std::string& path) {
-  std::string head(9, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(file.gcount()));
+  const std::string head = first_bytes(path, 9);
   if (is_blank(head)) {
     return true;
   }
@@ -192,9 +187,8 @@ std::map<std::string, Tensor> read_rows(const std::string& path,
       throw;
     }
     request.notes.push_back(
-        "the file of --save that is there is damaged and "
-        "made anew: " +
-        path + ", " + error.message());
+        "the file of --save that is there is damaged and made anew: " + path +
+        ", " + error.message());
     return {};
   }
   const bool fits =
@@ -205,11 +199,11 @@ std::map<std::string, Tensor> read_rows(const std::string& path,
       std::ranges::equal(tensors[0].tensor.shape().extents().subspan(1),
                          row.extents());
   if (!fits) {
-    throw Error(Errc::invalid_argument, path,
-                std::string("a file of another job is there: expected one "
-                            "tensor '") +
-                    name + "' with rows of " + to_string(row),
-                "give another file, or --exists replace");
+    throw Error(
+        Errc::invalid_argument, path,
+        std::string("a file of another job is there: expected one tensor '") +
+            name + "' with rows of " + to_string(row),
+        "give another file, or --exists replace");
   }
   std::map<std::string, Tensor> rows;
   const Tensor& all = tensors[0].tensor;
@@ -251,12 +245,11 @@ std::map<std::uint64_t, Tensor> match_rows(const RunOutputs& outputs,
   const auto num_lost = static_cast<std::size_t>(std::ranges::count_if(
       rows, [&](const auto& one) { return !known.contains(one.first); }));
   if (num_lost > num_unknown) {
-    throw Error(
-        Errc::invalid_argument, path,
-        fmt::format("{} of the rows that are there belong to no image of "
-                    "these samples, and would be lost",
-                    num_lost),
-        "give another file, or --exists replace");
+    throw Error(Errc::invalid_argument, path,
+                fmt::format("{} of the rows that are there belong to no image "
+                            "of these samples, and would be lost",
+                            num_lost),
+                "give another file, or --exists replace");
   }
   RowFile::for_each_left(path, row, [&](Tensor left) {
     const std::string hash = latents_hash(name, left);

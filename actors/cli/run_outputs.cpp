@@ -161,7 +161,7 @@ void check_earlier(const RunOutputs& outputs, config::ExistsPolicy policy) {
           is_of("--preview", PictureKind::preview));
   });
   check("--trace", outputs.trace, "trace", [](const std::string& path) {
-    return is_trace(path) || is_blank_file(path);
+    return is_trace(path) || is_blank(first_bytes(path, 8));
   });
 }
 
