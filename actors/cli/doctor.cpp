@@ -18,21 +18,6 @@
 namespace troupe::actors {
 namespace {
 
-/// How jobs that say nothing of workers and threads are laid out, by what they
-/// make.
-std::vector<std::pair<std::string, config::Plan>> default_plans() {
-  const int cores = num_usable_cores();
-  const auto plan = [&](std::uint64_t images) {
-    return config::make_plan({}, {.num_samples = images,
-                                  .is_guided = true,
-                                  .num_blocks = 1,
-                                  .num_calls = 1,
-                                  .num_cores = cores});
-  };
-  return {{"one image", plan(1)},
-          {"many images", plan(static_cast<std::uint64_t>(cores) * 2)}};
-}
-
 /// The packages to install so that GPUs are found; empty when a GPU is found.
 std::vector<std::string> cuda_advice(
     const kernels::CudaDevices& cuda,
@@ -95,36 +80,6 @@ FreeMemory free_memory(const kernels::CudaDevice& device) {
   }
 }
 
-void print_cuda(const kernels::CudaDevices& cuda,
-                const std::vector<LibraryVersion>& libraries) {
-  if (cuda.devices.empty()) {
-    fmt::print("CUDA        none: {}\n", cuda.why_none);
-  }
-  for (const kernels::CudaDevice& device : cuda.devices) {
-    const FreeMemory memory = free_memory(device);
-    fmt::print("{:<11} {}, {}, {}, compute {}.{}, {} multiprocessors\n",
-               to_string(Device{DeviceKind::cuda, device.index}), device.name,
-               human_bytes(device.memory_bytes),
-               memory.bytes ? human_bytes(*memory.bytes) + " available"
-                            : memory.why_not,
-               device.compute_major, device.compute_minor,
-               device.num_multiprocessors);
-  }
-  for (const LibraryVersion& library : libraries) {
-    fmt::print("{:<11} {}\n", library.name, library.version);
-  }
-}
-
-/// What doctor found.
-struct Findings {
-  MemoryInfo memory = memory_info();
-  CoreInfo cores = core_info();
-  kernels::CudaDevices cuda = kernels::cuda_devices();
-  std::vector<LibraryVersion> cuda_libraries = kernels::cuda_libraries();
-  std::vector<std::string> lines = advice(memory, cuda, cuda_libraries);
-  bool ok = cpu_is_supported();
-};
-
 struct DefaultPlan {
   std::string what;
   std::string method;
@@ -132,12 +87,28 @@ struct DefaultPlan {
   int threads = 0;
 };
 
-template <typename Visitor, AnyConst<DefaultPlan> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<DefaultPlan> auto& r) {
   visit({"for", "one image or many images"}, r.what);
   visit({"method", "parallel method"}, r.method);
   visit({"workers", "workers of the company"}, r.workers);
   visit({"threads", "threads of each"}, r.threads);
+}
+
+/// How jobs that say nothing of workers and threads are laid out, by what they
+/// make.
+std::vector<DefaultPlan> default_plans() {
+  const int cores = num_usable_cores();
+  const auto plan = [&](const char* what, int images) {
+    const config::Plan made = config::make_plan(
+        {}, {.num_samples = static_cast<std::uint64_t>(images),
+             .is_guided = true,
+             .num_blocks = 1,
+             .num_calls = 1,
+             .num_cores = cores});
+    return DefaultPlan{what, std::string(made.method.kind->name),
+                       made.num_workers, made.num_threads};
+  };
+  return {plan("one image", 1), plan("many images", 2 * cores)};
 }
 
 struct ShownLimit {
@@ -145,8 +116,7 @@ struct ShownLimit {
   bool binds = false;
 };
 
-template <typename Visitor, AnyConst<ShownLimit> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<ShownLimit> auto& r) {
   visit({"name", "the machine, a container or a limit"}, r.limit.name);
   visit({"allowed_bytes", "what it allows"}, r.limit.allowed_bytes);
   visit({"used_bytes", "what of that is in use"}, r.limit.used_bytes);
@@ -157,36 +127,38 @@ void visit_fields(Visitor& visit, T& r) {
 
 struct ShownGpu {
   kernels::CudaDevice device;
-  std::optional<std::uint64_t> available_bytes;
+  FreeMemory free;
+
+  [[nodiscard]] std::string label() const {
+    return to_string(Device{DeviceKind::cuda, device.index});
+  }
 };
 
-template <typename Visitor, AnyConst<ShownGpu> T>
-void visit_fields(Visitor& visit, T& r) {
-  visit({"device", "cuda:N"},
-        to_string(Device{DeviceKind::cuda, r.device.index}));
+void visit_fields(auto& visit, AnyConst<ShownGpu> auto& r) {
+  visit({"device", "cuda:N"}, r.label());
   visit({"name", "model"}, r.device.name);
   visit({"memory_bytes", "its memory"}, r.device.memory_bytes);
-  visit(or_null({"available_bytes", "what is free"}), r.available_bytes);
+  visit(or_null({"available_bytes", "what is free"}), r.free.bytes);
   visit({"compute", "compute capability"},
         fmt::format("{}.{}", r.device.compute_major, r.device.compute_minor));
   visit({"multiprocessors", "multiprocessors"}, r.device.num_multiprocessors);
 }
 
-/// What doctor prints.
+/// What doctor found.
 struct Diagnosis {
+  bool ok = false;
   std::string isa;
   CoreInfo cores;
   std::vector<DefaultPlan> default_plans;
   MemoryInfo memory;
   std::vector<ShownLimit> limits;
-  bool has_cuda = false;
+  std::string why_no_gpu;  ///< empty: there is one
   std::vector<ShownGpu> gpus;
-  JsonObject<std::string> libraries;
+  std::vector<LibraryVersion> cuda_libraries;
   std::vector<std::string> advice;
 };
 
-template <typename Visitor, AnyConst<Diagnosis> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Diagnosis> auto& r) {
   visit({"cpu", "processor"}, cpu_model());
   visit({"cpu_features", "instruction sets that matter here"}, cpu_features());
   visit({"isa", "sets in use: matrix library / our loops"}, r.isa);
@@ -203,43 +175,51 @@ void visit_fields(Visitor& visit, T& r) {
   visit({"available_bytes", "memory that is free to this process"},
         r.memory.available_bytes);
   visit({"memory_limits", "what bounds the memory"}, r.limits);
-  visit({"cuda", "whether a GPU can be used"}, r.has_cuda);
+  visit({"cuda", "whether a GPU can be used"}, r.why_no_gpu.empty());
   visit({"cuda_devices", "GPUs"}, r.gpus);
   FieldKey libraries = {"libraries", "versions by library"};
   libraries.meaning_of_each = "version, as loaded or as built with";
-  visit(libraries, r.libraries);
+  JsonObject<std::string> versions;
+  for (const auto& group : {all_libraries(), r.cuda_libraries}) {
+    for (const LibraryVersion& library : group) {
+      versions.emplace_back(library.name, library.version);
+    }
+  }
+  visit(libraries, versions);
   visit({"advice", "what would make this machine do more"}, r.advice);
 }
 
-Diagnosis diagnosis_of(const Findings& found) {
-  Diagnosis all = {.isa = std::string(found.ok ? selected_isa() : ""),
-                   .cores = found.cores,
-                   .memory = found.memory,
-                   .has_cuda = found.cuda.why_none.empty(),
-                   .advice = found.lines};
-  for (const auto& [what, plan] : default_plans()) {
-    all.default_plans.push_back({what, std::string(plan.method.kind->name),
-                                 plan.num_workers, plan.num_threads});
-  }
+Diagnosis diagnose() {
+  const kernels::CudaDevices cuda = kernels::cuda_devices();
+  const bool ok = cpu_is_supported();
+  Diagnosis found = {.ok = ok,
+                     .isa = ok ? selected_isa() : "",
+                     .cores = core_info(),
+                     .default_plans = default_plans(),
+                     .memory = memory_info(),
+                     .why_no_gpu = cuda.why_none,
+                     .cuda_libraries = kernels::cuda_libraries()};
   for (const MemoryLimit& limit : found.memory.limits) {
-    all.limits.push_back({limit, &limit == &found.memory.binding()});
+    found.limits.push_back({limit, &limit == &found.memory.binding()});
   }
-  for (const kernels::CudaDevice& device : found.cuda.devices) {
-    all.gpus.push_back({device, free_memory(device).bytes});
+  for (const kernels::CudaDevice& device : cuda.devices) {
+    found.gpus.push_back({device, free_memory(device)});
   }
-  for (const auto& libraries : {all_libraries(), found.cuda_libraries}) {
-    for (const LibraryVersion& library : libraries) {
-      all.libraries.emplace_back(library.name, library.version);
-    }
-  }
-  return all;
+  found.advice = advice(found.memory, cuda, found.cuda_libraries);
+  return found;
 }
 
-void print_text(const Findings& found) {
+void print(const std::vector<LibraryVersion>& libraries) {
+  for (const LibraryVersion& library : libraries) {
+    fmt::print("{:<11} {}\n", library.name, library.version);
+  }
+}
+
+void print(const Diagnosis& found) {
   fmt::print("{}\n\n", version_line());
   fmt::print("processor   {}\n", cpu_model());
   fmt::print("extensions  {}\n", cpu_features());
-  fmt::print("kernels     {}\n", found.ok ? selected_isa() : "none");
+  fmt::print("kernels     {}\n", found.ok ? found.isa : "none");
   fmt::print("dtype auto  {}\n", to_string(automatic_dtype()));
   fmt::print("cores       {} usable{}\n", found.cores.usable(),
              found.cores.quota > 0
@@ -247,23 +227,33 @@ void print_text(const Findings& found) {
                                found.cores.affinity, found.cores.quota_file,
                                found.cores.quota)
                  : "");
-  for (const auto& [what, plan] : default_plans()) {
-    fmt::print("threads     {}: {} on {}\n", what, plan.method.kind->name,
-               describe_cpu_company(plan.num_workers, plan.num_threads));
+  for (const DefaultPlan& plan : found.default_plans) {
+    fmt::print("threads     {}: {} on {}\n", plan.what, plan.method,
+               describe_cpu_company(plan.workers, plan.threads));
   }
   fmt::print("memory      {}, {} available\n",
              human_bytes(found.memory.physical_bytes),
              human_bytes(found.memory.available_bytes));
-  for (const MemoryLimit& limit : found.memory.limits) {
-    fmt::print("  limit     {}{}\n", to_string(limit),
-               &limit == &found.memory.binding() ? " (this one binds)" : "");
+  for (const ShownLimit& one : found.limits) {
+    fmt::print("  limit     {}{}\n", to_string(one.limit),
+               one.binds ? " (this one binds)" : "");
   }
-  print_cuda(found.cuda, found.cuda_libraries);
-  for (const LibraryVersion& library : all_libraries()) {
-    fmt::print("{:<11} {}\n", library.name, library.version);
+  if (found.gpus.empty()) {
+    fmt::print("CUDA        none: {}\n", found.why_no_gpu);
   }
+  for (const ShownGpu& gpu : found.gpus) {
+    fmt::print("{:<11} {}, {}, {}, compute {}.{}, {} multiprocessors\n",
+               gpu.label(), gpu.device.name,
+               human_bytes(gpu.device.memory_bytes),
+               gpu.free.bytes ? human_bytes(*gpu.free.bytes) + " available"
+                              : gpu.free.why_not,
+               gpu.device.compute_major, gpu.device.compute_minor,
+               gpu.device.num_multiprocessors);
+  }
+  print(found.cuda_libraries);
+  print(all_libraries());
   fmt::print("\n");
-  for (const std::string& line : found.lines) {
+  for (const std::string& line : found.advice) {
     fmt::print("! {}\n", line);
   }
   fmt::print("{}\n", found.ok ? "ready: troupe sample --random-weights dit-s-2 "
@@ -278,15 +268,15 @@ std::vector<JsonField> doctor_json_fields() {
 }
 
 int run_doctor(Invocation& invocation) {
-  const Findings found;
+  const Diagnosis found = diagnose();
   RunSummary& summary = invocation.summary;
   summary.status = found.ok ? "done" : "failed";
   summary.exit_code = found.ok ? 0 : exit_code(Errc::unsupported);
   invocation.take_last_word();
   if (invocation.config.json) {
-    fmt::print("{}\n", dump(document(summary, diagnosis_of(found))));
+    fmt::print("{}\n", dump(document(summary, found)));
   } else {
-    print_text(found);
+    print(found);
   }
   return summary.exit_code;
 }
