@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/cli/bench_emulated.h"
 #include "actors/cli/bench_measure.h"
 #include "actors/cli/earlier_speeds.h"
 #include "actors/cli/execution_class.h"
@@ -113,11 +112,8 @@ std::vector<BenchRow> table_of(const std::vector<Measurement>& rows,
 
 void print_table(const config::Config& config, const JobRequest& request,
                  const std::vector<BenchRow>& table) {
-  fmt::print("{}: {} samples, {} {} steps, guidance {}, {}, median of {}\n\n",
-             request.source.name(), request.num_samples(),
-             config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.job.guidance.scale,
-             request.dtypes(), config.repeats);
+  fmt::print("{}, median of {}\n\n", describe_measured(request),
+             config.repeats);
   const bool on_gpu = request.devices.front().is_gpu();
   fmt::print("{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>10}\n", "", "seconds",
              on_gpu ? "× 1 wkr." : "× 1 thr.", on_gpu ? "" : "× 2 thr.", "NFE",

@@ -1,5 +1,3 @@
-#include "actors/cli/bench_emulated.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,16 +116,11 @@ std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
 void print_table(const JobRequest& request, const Machine& machine,
                  const std::vector<BenchRow>& table) {
   const auto [slowest, fastest] = std::ranges::minmax(machine.speeds);
-  fmt::print("{}: {} samples, {} {} steps, guidance {}, {}\n",
-             request.source.name(), request.num_samples(),
-             config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.job.guidance.scale,
-             request.dtypes());
   fmt::print(
-      "emulated: {}, speed {}, {} ms for a row and {} ms for each further one, "
-      "jitter {}, links of {} Gbit/s and {} µs, {} µs for each event of the "
-      "coordinator\n\n",
-      counted(machine.num_devices(), "device"),
+      "{}\nemulated: {}, speed {}, {} ms for a row and {} ms for each further "
+      "one, jitter {}, links of {} Gbit/s and {} µs, {} µs for each event of "
+      "the coordinator\n\n",
+      describe_measured(request), counted(machine.num_devices(), "device"),
       slowest == fastest ? fmt::format("{}", slowest)
                          : fmt::format("{} to {}", slowest, fastest),
       machine.step_ms, machine.step_ms * machine.row_slope, machine.jitter,

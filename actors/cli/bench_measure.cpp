@@ -11,8 +11,7 @@
 
 namespace troupe::actors {
 
-template <typename Visitor, AnyConst<EmulatedFigures> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<EmulatedFigures> auto& r) {
   visit({"utilisation", "emulated: busy time of all devices"}, r.utilisation);
   visit({"critical_path_seconds",
          "emulated: longest chain of tasks and forced transfers"},
@@ -35,8 +34,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit({"coordinator_events", "emulated: that it took"}, r.num_events);
 }
 
-template <typename Visitor, AnyConst<BenchRow> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<BenchRow> auto& r) {
   constexpr FieldKey kCut =
       if_any({"cut", "chain or onion; absent where the network is whole"});
   visit({"name", "method and company"}, r.name);
@@ -65,8 +63,7 @@ void visit_fields(Visitor& visit, T& r) {
   }
 }
 
-template <typename Visitor, AnyConst<emulation::Machine> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<emulation::Machine> auto& r) {
   visit({"devices", "modelled devices"}, r.num_devices());
   visit({"speeds", "of each device"}, r.speeds);
   visit({"step_ms", "a row on a device of speed 1"}, r.step_ms);
@@ -78,8 +75,7 @@ void visit_fields(Visitor& visit, T& r) {
         coordinator_us(r));
 }
 
-template <typename Visitor, AnyConst<BenchTable> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<BenchTable> auto& r) {
   visit({"model", "folder name or bundled name"}, r.model);
   visit({"samples", "images of each measurement"}, r.samples);
   visit({"sampler", "sampler as --sampler names it"}, r.sampler);
@@ -115,6 +111,14 @@ void print_json(const Invocation& invocation, const JobRequest& request,
   table.guidance = request.job.guidance.scale;
   table.dtype = request.dtypes();
   fmt::print("{}\n", dump(document(invocation.summary, table)));
+}
+
+std::string describe_measured(const JobRequest& request) {
+  return fmt::format("{}: {} samples, {} {} steps, guidance {}, {}",
+                     request.source.name(), request.num_samples(),
+                     config::solver_label(request.schedule.options()),
+                     request.schedule.num_steps(), request.job.guidance.scale,
+                     request.dtypes());
 }
 
 void RunsProgress::on_progress(const JobProgress& progress) {

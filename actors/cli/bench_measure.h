@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/cli/job_request.h"
+#include "actors/cli/job_runner.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
 #include "actors/emulation/emulate.h"
@@ -98,6 +98,9 @@ struct BenchTable {
 void print_json(const Invocation& invocation, const JobRequest& request,
                 BenchTable table);
 
+/// "dit-tiny: 4 samples, ddim 50 steps, guidance 1, bf16".
+[[nodiscard]] std::string describe_measured(const JobRequest& request);
+
 /// A column of a table, for its reader.
 struct Column {
   std::string_view head;
@@ -118,5 +121,14 @@ void check_measured(const JobResult& result);
 /// XXH3-64 of all latents' bytes, by index: what `sample` calls latents_xxh3.
 [[nodiscard]] std::string latents_xxh3(
     const std::map<std::uint64_t, Tensor>& latents);
+
+/// `bench --emulate`: runs a sequential baseline and the requests, of one job
+/// but for the method, on modelled devices, and prints all, marked as emulated.
+/// Returns the exit code.
+/// Errors: what the run failed with; those of StopFlag::check.
+[[nodiscard]] int bench_emulated(Invocation& invocation,
+                                 std::span<const JobRequest> requests,
+                                 const std::vector<std::string>& notes,
+                                 const JobRunner& runner);
 
 }  // namespace troupe::actors
