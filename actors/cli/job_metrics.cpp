@@ -36,58 +36,47 @@ void add(MetricFamily& family, double value, Labels labels) {
   }
 }
 
-/// A figure of the whole job.
-struct JobRow {
+/// A figure of the job, or of each process.
+template <typename Of>
+struct Figure {
   const char* name;
   const char* help;
   MetricType type;
-  double (*value)(const JobStatus&);
+  double (*value)(const Of&);
 };
 
-constexpr JobRow kJobRows[] = {
+template <auto field>
+double of_job(const JobStatus& status) {
+  return static_cast<double>(status.progress.*field);
+}
+
+constexpr Figure<JobStatus> kJobRows[] = {
     {"troupe_samples", "Images that the job makes, without cancelled ones.",
-     MetricType::Gauge,
-     [](const JobStatus& s) {
-       return static_cast<double>(s.progress.samples_total);
-     }},
+     MetricType::Gauge, of_job<&JobProgress::samples_total>},
     {"troupe_samples_done_total", "Images that are done.", MetricType::Counter,
-     [](const JobStatus& s) {
-       return static_cast<double>(s.progress.samples_done);
-     }},
+     of_job<&JobProgress::samples_done>},
     {"troupe_samples_failed_total", "Images that failed.", MetricType::Counter,
-     [](const JobStatus& s) {
-       return static_cast<double>(s.progress.samples_failed);
-     }},
+     of_job<&JobProgress::samples_failed>},
     {"troupe_samples_cancelled_total", "Images that were cancelled.",
-     MetricType::Counter,
-     [](const JobStatus& s) {
-       return static_cast<double>(s.progress.samples_cancelled);
-     }},
+     MetricType::Counter, of_job<&JobProgress::samples_cancelled>},
     {"troupe_recoveries_total", "Losses that the job survived.",
-     MetricType::Counter,
-     [](const JobStatus& s) {
-       return static_cast<double>(s.progress.recoveries);
-     }},
+     MetricType::Counter, of_job<&JobProgress::recoveries>},
     {"troupe_job_progress_ratio", "Part of all network calls that is done.",
      MetricType::Gauge, [](const JobStatus& s) { return s.view().fraction; }},
     {"troupe_job_elapsed_seconds", "Time since the job began.",
      MetricType::Gauge, [](const JobStatus& s) { return s.elapsed_seconds; }},
 };
 
-/// A figure of each process.
-struct ProcessRow {
-  const char* name;
-  const char* help;
-  MetricType type;
-  double (*value)(const Process&);
-};
+template <auto field>
+double of_work(const Process& process) {
+  return static_cast<double>(process.work.*field);
+}
 
-constexpr ProcessRow kProcessRows[] = {
+constexpr Figure<Process> kProcessRows[] = {
     {"troupe_workers", "Workers that the process brought.", MetricType::Gauge,
-     [](const Process& n) { return static_cast<double>(n.work.workers); }},
+     of_work<&ProcessWork::workers>},
     {"troupe_threads", "Threads of the host that they compute on.",
-     MetricType::Gauge,
-     [](const Process& n) { return static_cast<double>(n.work.threads); }},
+     MetricType::Gauge, of_work<&ProcessWork::threads>},
     {"troupe_memory_bytes",
      "Memory of the host that the process may use; 0: it has not joined.",
      MetricType::Gauge,
@@ -95,20 +84,19 @@ constexpr ProcessRow kProcessRows[] = {
        return static_cast<double>(n.means.memory_bytes);
      }},
     {"troupe_tasks_total", "Tasks whose results counted.", MetricType::Counter,
-     [](const Process& n) { return static_cast<double>(n.work.tasks); }},
+     of_work<&ProcessWork::tasks>},
     {"troupe_rows_total",
      "Rows that passed the network, each segment of a pipeline as one.",
-     MetricType::Counter,
-     [](const Process& n) { return static_cast<double>(n.work.rows); }},
+     MetricType::Counter, of_work<&ProcessWork::rows>},
     {"troupe_busy_seconds_total", "Busy time, summed over workers.",
-     MetricType::Counter, [](const Process& n) { return n.work.busy_seconds; }},
+     MetricType::Counter, of_work<&ProcessWork::busy_seconds>},
     {"troupe_losses_total", "Losses of workers.", MetricType::Counter,
-     [](const Process& n) { return static_cast<double>(n.work.losses); }},
+     of_work<&ProcessWork::losses>},
 };
 
 std::vector<MetricFamily> families_of(const JobStatus& status) {
   std::vector<MetricFamily> all;
-  for (const JobRow& row : kJobRows) {
+  for (const Figure<JobStatus>& row : kJobRows) {
     MetricFamily& family =
         all.emplace_back(MetricFamily{row.name, row.help, row.type, {}});
     add(family, row.value(status), {});
@@ -122,7 +110,7 @@ std::vector<MetricFamily> families_of(const JobStatus& status) {
             {}}),
         left, {});
   }
-  for (const ProcessRow& row : kProcessRows) {
+  for (const Figure<Process>& row : kProcessRows) {
     MetricFamily& family =
         all.emplace_back(MetricFamily{row.name, row.help, row.type, {}});
     for (const Process& node : status.progress.processes) {
