@@ -293,10 +293,10 @@ void choose_encoder(const config::Config& config, const Gpus& gpus,
                          !config.listen.empty() &&
                          needed > memory.available_bytes;
   if (gives_way) {
-    request.notes.push_back(fmt::format(
-        "the text encoder does not fit here ({} free, {} needed): a worker "
-        "that comes encodes the prompts",
-        human_bytes(memory.available_bytes), human_bytes(needed)));
+    request.notes.push_back(
+        fmt::format("the text encoder does not fit here ({} free, {} needed): "
+                    "a worker that comes encodes the prompts",
+                    human_bytes(memory.available_bytes), human_bytes(needed)));
   }
   request.encodes_elsewhere =
       gives_way || config.encode_on == EncodeOn::workers;
@@ -311,11 +311,7 @@ void choose_encoder(const config::Config& config, const Gpus& gpus,
 
 void note_gain(const config::WorkerCount& others, JobRequest& request) {
   const samplers::MethodOptions& method = request.job.method;
-  const bool on_gpu =
-      others.gpu > 0 ||
-      std::ranges::any_of(request.devices, [](const JobDevice& device) {
-        return device.is_gpu() && device.workers > 0;
-      });
+  const bool on_gpu = others.gpu > 0 || request.uses(DeviceKind::cuda);
   const int num_workers =
       (request.only_directs ? 0 : request.num_workers()) + others.cpu;
   if (method.kind->least_work == nullptr || request.is_emulated || on_gpu ||
@@ -331,12 +327,12 @@ void note_gain(const config::WorkerCount& others, JobRequest& request) {
   }
   add_note(
       request.notes,
-      fmt::format("{} cannot gain with {} on {}: in {} it makes {:g} "
-                  "times the network calls of the sequential run, or "
-                  "more; --method auto takes no longer",
-                  method.kind->name, counted(request.num_samples(), "sample"),
-                  counted(static_cast<std::uint64_t>(num_workers), "worker"),
-                  to_string(compute), work));
+      fmt::format(
+          "{} cannot gain with {} on {}: in {} it makes {:g} times the network "
+          "calls of the sequential run, or more; --method auto takes no longer",
+          method.kind->name, counted(request.num_samples(), "sample"),
+          counted(static_cast<std::uint64_t>(num_workers), "worker"),
+          to_string(compute), work));
 }
 
 void settle_method(const config::Config& config,
@@ -437,11 +433,10 @@ void set_value_budget(JobRequest& request) {
 
 void check_memory(const JobRequest& request) {
   check_gpu_memory(request);
-  check_encoder_memory(
-      request.encoder.memory,
-      "encode the prompts elsewhere with troupe encode, and give "
-      "--prompt-embeds FILE; with --listen, troupe sample lets a worker "
-      "encode them");
+  check_encoder_memory(request.encoder.memory,
+                       "encode the prompts elsewhere with troupe encode, and "
+                       "give --prompt-embeds FILE; with --listen, troupe "
+                       "sample lets a worker encode them");
   const MemoryInfo memory = memory_info();
   if (request.required_bytes > memory.available_bytes) {
     const JobDevice& last = request.devices.back();
@@ -458,13 +453,12 @@ void check_memory(const JobRequest& request) {
             " (" + to_string(memory.binding()) + ")",
         fits_without
             ? std::string(kFewerPrompts)
-            : memory_hint(
-                  request.source, last.compute, host_decodes(request),
-                  {memory.available_bytes, request.required_bytes},
-                  could_halve
-                      ? "use --dtype bf16 or fewer --workers"
-                      : "use fewer --workers, a smaller --window or --size, "
-                        "or a smaller model"));
+            : memory_hint(request.source, last.compute, host_decodes(request),
+                          {memory.available_bytes, request.required_bytes},
+                          could_halve
+                              ? "use --dtype bf16 or fewer --workers"
+                              : "use fewer --workers, a smaller --window or "
+                                "--size, or a smaller model"));
   }
 }
 

@@ -451,9 +451,7 @@ JobRequest make_request(const config::Config& said,
     request.encoder_kind = recipe->encoder_device.value_or(DeviceKind::cpu);
   }
   lay_out(config, gpus, request);
-  if (std::ranges::any_of(request.devices, [](const JobDevice& device) {
-        return !device.is_gpu() && device.workers > 0;
-      })) {
+  if (request.uses(DeviceKind::cpu)) {
     note_level(config, request.notes);
   }
   note_batch(config, request.num_samples(), request.notes);

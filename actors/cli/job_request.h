@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -79,6 +80,12 @@ struct JobRequest {
     return job.end - job.begin;
   }
   [[nodiscard]] int num_workers() const;  ///< of all its devices
+  /// Whether workers are on such a device.
+  [[nodiscard]] bool uses(DeviceKind kind) const {
+    return std::ranges::any_of(devices, [kind](const JobDevice& device) {
+      return device.device.kind == kind && device.workers > 0;
+    });
+  }
   /// Whether the steps draw from a torch generator after given latents.
   [[nodiscard]] bool draws_after_given_latents() const {
     return job.noise == config::NoiseKind::torch && !init_latents.empty() &&

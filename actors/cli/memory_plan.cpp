@@ -168,11 +168,7 @@ std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {
       method.kind->most_live(method, request.schedule.num_model_calls(),
                              least_ahead(method)),
       value_sizes(request, true));
-  const bool has_gpus =
-      std::ranges::any_of(request.devices, [](const JobDevice& device) {
-        return device.is_gpu() && device.workers > 0;
-      });
-  if (!has_gpus) {
+  if (!request.uses(DeviceKind::cuda)) {
     return bytes;
   }
   return bytes *
