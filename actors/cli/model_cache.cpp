@@ -3,20 +3,29 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "actors/cli/cache_file.h"
+#include "actors/remote/chunk_plan.h"
+#include "actors/remote/model_files.h"
 #include "actors/session.h"
 #include "kernels/core/atomic_file.h"
+#include "kernels/core/clock.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
+#include "net/link.h"
 
 namespace fs = std::filesystem;
 
@@ -76,6 +85,51 @@ std::string hash_of_model(const ModelRecord& model) {
   return to_hex(model.weights_xxh3) + "-" +
          to_hex(xxh3_64(std::as_bytes(std::span(configs))));
 }
+
+/// One model on its way into a folder of the cache. Chunks come in any order,
+/// so a file in that folder lists the chunks that are there. A later fetching
+/// goes on from that list. Thread: one.
+class ModelFetching {
+ public:
+  /// All that is handed over outlives the object, but for the folder.
+  ModelFetching(std::filesystem::path folder, ModelHosts& hosts, FetchFrom from,
+                const FetchCalls& calls);
+
+  /// Until all is there, and durable. Errors: those of ModelCache::fetch.
+  void run();
+  /// Names the folder, when all is there. Errors: Errc::io.
+  void rename(const std::filesystem::path& to);
+
+ private:
+  using Question = ChunkPlan::Question;
+  struct Answers;
+
+  [[nodiscard]] ModelChunks ask_for_list();
+  void prepare();
+  void remove_others() const;
+  void check_room(std::uint64_t there, bool all) const;
+  [[nodiscard]] std::vector<bool> chunks_there() const;
+  void write_record(const std::vector<bool>& there);
+  void fetch();
+  void ask(const Question& question);
+  void hear(const Question& question, const net::Fetched& fetched);
+  void hear_giver(const Question& question, const net::Fetched& fetched);
+  void store(const Question& question, const net::SharedBytes& bytes);
+  void sync();
+
+  const std::filesystem::path folder_;
+  ModelHosts& hosts_;
+  const FetchFrom from_;
+  const FetchCalls& calls_;
+  const SteadyClock clock_;
+  std::shared_ptr<Answers> answers_;
+  std::optional<ModelChunks> chunks_;
+  std::deque<CacheFile> files_;  ///< as in the list
+  std::optional<CacheFile> record_;
+  std::optional<ChunkPlan> plan_;
+  std::shared_ptr<ModelGiver> giver_;
+  FetchProgress progress_;
+};
 
 }  // namespace
 

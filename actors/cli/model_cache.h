@@ -1,21 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <utility>
-#include <vector>
 
-#include "actors/cli/cache_file.h"
 #include "actors/job_record.h"
-#include "actors/remote/chunk_plan.h"
-#include "actors/remote/model_files.h"
 #include "actors/remote/model_hosts.h"
-#include "kernels/core/clock.h"
-#include "net/link.h"
 
 namespace troupe::actors {
 
@@ -41,51 +32,6 @@ struct FetchCalls {
   /// Called once, where another process of this host has the cache's model
   /// locked for longer than a moment.
   std::function<void()> waits;
-};
-
-/// One model on its way into a folder of the cache. Chunks come in any order,
-/// so a file in that folder lists the chunks that are there. A later fetching
-/// goes on from that list. Thread: one.
-class ModelFetching {
- public:
-  /// All that is handed over outlives the object, but for the folder.
-  ModelFetching(std::filesystem::path folder, ModelHosts& hosts, FetchFrom from,
-                const FetchCalls& calls);
-
-  /// Until all is there, and durable. Errors: those of ModelCache::fetch.
-  void run();
-  /// Names the folder, when all is there. Errors: Errc::io.
-  void rename(const std::filesystem::path& to);
-
- private:
-  using Question = ChunkPlan::Question;
-  struct Answers;
-
-  [[nodiscard]] ModelChunks ask_for_list();
-  void prepare();
-  void remove_others() const;
-  void check_room(std::uint64_t there, bool all) const;
-  [[nodiscard]] std::vector<bool> chunks_there() const;
-  void write_record(const std::vector<bool>& there);
-  void fetch();
-  void ask(const Question& question);
-  void hear(const Question& question, const net::Fetched& fetched);
-  void hear_giver(const Question& question, const net::Fetched& fetched);
-  void store(const Question& question, const net::SharedBytes& bytes);
-  void sync();
-
-  const std::filesystem::path folder_;
-  ModelHosts& hosts_;
-  const FetchFrom from_;
-  const FetchCalls& calls_;
-  const SteadyClock clock_;
-  std::shared_ptr<Answers> answers_;
-  std::optional<ModelChunks> chunks_;
-  std::deque<CacheFile> files_;  ///< as in the list
-  std::optional<CacheFile> record_;
-  std::optional<ChunkPlan> plan_;
-  std::shared_ptr<ModelGiver> giver_;
-  FetchProgress progress_;
 };
 
 /// Copies of models of other hosts' jobs, each in a folder named by the hash of

@@ -107,9 +107,8 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
     where = " → " + outputs.grid;
   }
   const std::string line = fmt::format(
-      "{} in {:.2f} s ({:.2f} images/s){}; {} {}, guidance {}, {}, {}; "
-      "{} "
-      "in {}; {}{}",
+      "{} in {:.2f} s ({:.2f} images/s){}; {} {}, guidance {}, {}, {}; {} in "
+      "{}; {}{}",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
       summary.sampler, counted(summary.steps, "step"), summary.guidance,
       method_and_workers(summary, here), summary.dtype,

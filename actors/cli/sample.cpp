@@ -309,6 +309,18 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
                       "make fewer samples at a time with --samples A:B"));
 }
 
+/// Prints the summary as JSON, or calls `print_line`.
+template <typename PrintLine>
+int print_end(const Invocation& invocation, const PrintLine& print_line) {
+  invocation.take_last_word();
+  if (invocation.config.json) {
+    fmt::print("{}\n", to_json(invocation.summary));
+  } else if (!invocation.config.quiet) {
+    print_line();
+  }
+  return invocation.summary.exit_code;
+}
+
 /// There are more tasks than images (--share).
 int nothing_to_share(Invocation& invocation) {
   const config::Config& config = invocation.config;
@@ -316,20 +328,13 @@ int nothing_to_share(Invocation& invocation) {
       "{} has none of the images: there are fewer than {}",
       config.place_of("share"), counted(config.share.count, "part"));
   invocation.summary.notes.push_back(note);
-  invocation.take_last_word();
-  if (config.json) {
-    fmt::print("{}\n", to_json(invocation.summary));
-  } else if (!config.quiet) {
-    fmt::print("{}\n", note);
-  }
-  return 0;
+  return print_end(invocation, [&] { fmt::print("{}\n", note); });
 }
 
 /// Everything is there but, perhaps, the sheet and the files of --save.
 int nothing_to_do(Invocation& invocation, const JobRequest& request,
                   RunOutputs& outputs) {
   constexpr const char* kSays = "every image is there already";
-  const config::Config& config = invocation.config;
   RunSummary& summary = invocation.summary;
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
@@ -343,13 +348,7 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
   write_left_rows(request, outputs);
   fill_images(request, outputs, {}, {}, summary);
   note_missing_hash(summary);
-  invocation.take_last_word();
-  if (config.json) {
-    fmt::print("{}\n", to_json(summary));
-  } else if (!config.quiet) {
-    fmt::print("{}\n", kSays);
-  }
-  return 0;
+  return print_end(invocation, [&] { fmt::print("{}\n", kSays); });
 }
 
 /// The job begins: who comes from now on changes nothing in its method.
@@ -471,13 +470,9 @@ int run_sample(Invocation& invocation) {
     throw lost_output(*run.unwritten, outputs);
   }
   judge(invocation, request, outputs, run.result, artefacts.left_out());
-  invocation.take_last_word();
-  if (config.json) {
-    fmt::print("{}\n", to_json(summary));
-  } else if (!config.quiet) {
+  return print_end(invocation, [&] {
     print_result(summary, outputs, describe_company(request), measures_only);
-  }
-  return summary.exit_code;
+  });
 }
 
 }  // namespace troupe::actors

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "config/recipe.h"
 #include "config/sampling_defaults.h"
 #include "config/schedule_options.h"
+#include "config/suggest.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
@@ -244,40 +244,18 @@ Decisions decide_schedule(const Config& config) {
 std::string only_flags(const Config& config) {
   const std::string_view sampler = config::find_option("sampler")->group;
   const std::string_view method = config::find_option("method")->group;
-  constexpr auto kMore =
-      std::to_array<std::string_view>({"class",
-                                       "prompt",
-                                       "prompt-2",
-                                       "prompt-file",
-                                       "negative-prompt",
-                                       "negative-prompt-file",
-                                       "negative-prompt-2",
-                                       "clip-skip",
-                                       "max-sequence-length",
-                                       "prompt-embeds",
-                                       "samples",
-                                       "size",
-                                       "no-resolution-bins",
-                                       "original-size",
-                                       "crop",
-                                       "target-size",
-                                       "negative-original-size",
-                                       "negative-crop",
-                                       "negative-target-size",
-                                       "aesthetic-score",
-                                       "negative-aesthetic-score",
-                                       "vae-tiling",
-                                       "seed",
-                                       "noise",
-                                       "dtype",
-                                       "isa",
-                                       "bits",
-                                       "tf32"});
+  const std::vector<std::string> more = config::words(
+      "class prompt prompt-2 prompt-file negative-prompt negative-prompt- "
+      "file negative-prompt-2 clip-skip max-sequence-length prompt-embeds "
+      "samples size no-resolution-bins original-size crop target-size "
+      "negative-original-size negative-crop negative-target-size "
+      "aesthetic-score negative-aesthetic-score vae-tiling seed noise "
+      "dtype isa bits tf32");
   std::string flags;
   for (const config::Option& option : config::option_table()) {
     const auto place = config.places.find(std::string(option.key));
     const bool decides = option.group == sampler || option.group == method ||
-                         std::ranges::find(kMore, option.key) != kMore.end();
+                         std::ranges::count(more, option.key) > 0;
     if (decides && place != config.places.end() &&
         place->second.source == config::Source::flag) {
       flags += " " + place->second.text;

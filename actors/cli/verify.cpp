@@ -44,8 +44,7 @@ std::optional<bool> is_same(Verdict verdict) {
              : std::nullopt;
 }
 
-template <typename Visitor, AnyConst<Finding> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Finding> auto& r) {
   visit({"path", "as given"}, r.path);
   visit(or_null({"same", "null: it could not be told"}), is_same(r.verdict));
   visit({"detail", "what was found"}, r.detail);
@@ -63,8 +62,7 @@ struct Verified {
   std::vector<std::string> notes;
 };
 
-template <typename Visitor, AnyConst<Verified> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Verified> auto& r) {
   visit({"files", "one per file, in their order"}, r.files);
   visit({"notes", "what the user should know"}, r.notes);
 }
@@ -121,8 +119,7 @@ Finding of_classes(Finding finding, bool same_weights) {
   if (finding.verdict == Verdict::different && same_weights) {
     finding.verdict = Verdict::another_class;
     finding.detail +=
-        ": another machine, build, dtype or method; bytes "
-        "cannot be compared";
+        ": another machine, build, dtype or method; bytes cannot be compared";
   }
   return finding;
 }
@@ -144,11 +141,10 @@ Finding judge(const std::string& path, const Image& image,
     finding.distance = distance_of(again, image);
   }
   if (here.latents_xxh3 != there.latents_xxh3) {
-    finding.detail = fmt::format("latents {} against {} in the recipe{}",
-                                 here.latents_xxh3, there.latents_xxh3,
-                                 same_weights ? ""
-                                              : "; the weights or their "
-                                                "configuration are others");
+    finding.detail = fmt::format(
+        "latents {} against {} in the recipe{}", here.latents_xxh3,
+        there.latents_xxh3,
+        same_weights ? "" : "; the weights or their configuration are others");
   } else if (here.vae_tile != there.vae_tile && again.rgb != image.rgb) {
     finding.detail = "same latents, but not decoded in the same tiles";
   } else if (again.rgb != image.rgb || again.stored != image.stored) {
@@ -170,10 +166,10 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   require(recipe.init_latents_xxh3.empty(), Errc::unsupported, path,
           "the image was made from given latents, which its recipe cannot hold",
           "sample it anew with --from and --init-latents, then use --against");
-  require(!recipe.prompt_embeds_xxh3, Errc::unsupported, path,
-          "the image was made from given embeddings, which its recipe cannot "
-          "hold",
-          "sample it anew with --from and --prompt-embeds, then use --against");
+  require(
+      !recipe.prompt_embeds_xxh3, Errc::unsupported, path,
+      "the image was made from given embeddings, which its recipe cannot hold",
+      "sample it anew with --from and --prompt-embeds, then use --against");
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
   config::Config config = config::load_config(config::Verb::verify, sources);
@@ -182,8 +178,8 @@ Finding sample_again(Invocation& invocation, const std::string& path,
     return {.path = path,
             .verdict = Verdict::another_class,
             .detail =
-                "was not made at the level (--isa) that this run computes "
-                "at: verify it alone",
+                "was not made at the level (--isa) that this run computes at: "
+                "verify it alone",
             .has_other_level = true};
   }
   const JobRequest request = make_request(config, &recipe);
@@ -263,15 +259,14 @@ void add_totals(const std::vector<Finding>& findings, FileErrors& errors) {
           return finding.verdict == Verdict::another_class &&
                  finding.has_other_level;
         });
-    errors.add(
-        {Errc::another_class, "verify",
-         fmt::format("{} of {} files were made by another execution class: "
-                     "bytes cannot be compared",
-                     others, findings.size()),
-         differ_in_level ? "verify where they were made, or with the same "
-                           "build, --dtype and --isa"
-                         : "verify where they were made, or with the same "
-                           "build and --dtype"});
+    errors.add({Errc::another_class, "verify",
+                fmt::format("{} of {} files were made by another execution "
+                            "class: bytes cannot be compared",
+                            others, findings.size()),
+                differ_in_level ? "verify where they were made, or with the "
+                                  "same build, --dtype and --isa"
+                                : "verify where they were made, or with the "
+                                  "same build and --dtype"});
   }
 }
 
