@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/cli/job_request.h"
+#include "actors/cli/link_options.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
