@@ -120,24 +120,19 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
                     StopFlag& stop, Preparation& preparation) {
   config::Config config = invocation.config;
   const ModelCache cache(config.cache);
-  const FetchCalls calls{.progress =
-                             [&](const FetchProgress& progress) {
-                               tell(invocation, said_of(progress));
-                             },
-                         .check =
-                             [&] {
-                               stop.check("worker",
-                                          "stopped while it fetched the model");
-                               require(!member.is_over(), Errc::unreachable,
-                                       config.join, "the job is over");
-                             },
-                         .waits =
-                             [&] {
-                               tell(invocation,
-                                    "another process of this host fetches the "
-                                    "model to " +
-                                        config.cache + ": waiting for it");
-                             }};
+  FetchCalls calls;
+  calls.progress = [&](const FetchProgress& progress) {
+    tell(invocation, said_of(progress));
+  };
+  calls.check = [&] {
+    stop.check("worker", "stopped while it fetched the model");
+    require(!member.is_over(), Errc::unreachable, config.join,
+            "the job is over");
+  };
+  calls.waits = [&] {
+    tell(invocation, "another process of this host fetches the model to " +
+                         config.cache + ": waiting for it");
+  };
   const auto fetch = [&](FetchFrom from) {
     config.model_dir =
         cache.fetch(offer.job.model, member, from, calls).string();

@@ -647,37 +647,31 @@ void CompanyListener::join(Member& member, Join join) {
 void CompanyListener::present(Member& member, const Join& join) {
   member.is_presented = true;
   const net::PeerId peer = member.peer;
-  member.actor = spawn_process_proxy(
-      *system_, {.outbox = member.outbox,
-                 .on_answer =
-                     [this, peer](const AdmitProcess& admit) {
-                       const auto its = member_of(peer);
-                       const std::lock_guard lock(mutex_);
-                       if (its) {
-                         its->first_worker = admit.first_worker;
-                         its->num_workers = admit.num_workers;
-                         members_.known(*its).work.workers = admit.num_workers;
-                         log_joined(members_.known(*its), its->join->joined);
-                       }
-                     },
-                 .on_refusal =
-                     [this, peer](const Failure& why) {
-                       const auto its = member_of(peer);
-                       const std::lock_guard lock(mutex_);
-                       if (its) {
-                         its->is_refused = true;
-                         log_refused(label_of(members_.known(*its)),
-                                     why.message);
-                       }
-                     },
-                 .on_end =
-                     [this, peer] {
-                       const auto its = member_of(peer);
-                       const std::lock_guard lock(mutex_);
-                       if (its && its->actor) {  // let go by the coordinator
-                         its->outbox->send(wire::encode(News(JobOver{})));
-                       }
-                     }});
+  ProcessProxySpec proxy{.outbox = member.outbox};
+  proxy.on_answer = [this, peer](const AdmitProcess& admit) {
+    const std::lock_guard lock(mutex_);
+    if (const auto its = members_.find(peer)) {
+      its->first_worker = admit.first_worker;
+      its->num_workers = admit.num_workers;
+      members_.known(*its).work.workers = admit.num_workers;
+      log_joined(members_.known(*its), its->join->joined);
+    }
+  };
+  proxy.on_refusal = [this, peer](const Failure& why) {
+    const std::lock_guard lock(mutex_);
+    if (const auto its = members_.find(peer)) {
+      its->is_refused = true;
+      log_refused(label_of(members_.known(*its)), why.message);
+    }
+  };
+  proxy.on_end = [this, peer] {
+    const std::lock_guard lock(mutex_);
+    const auto its = members_.find(peer);
+    if (its && its->actor) {  // let go by the coordinator
+      its->outbox->send(wire::encode(News(JobOver{})));
+    }
+  };
+  member.actor = spawn_process_proxy(*system_, std::move(proxy));
   caf::anon_send(coordinator_, join.joined, member.actor);
   if (member.drains) {
     caf::anon_send(coordinator_, DrainProcess{member.process});
