@@ -9,7 +9,9 @@
 
 #include "actors/cut_keeper.h"
 #include "actors/shells.h"
+#include "kernels/core/context.h"
 #include "kernels/core/log.h"
+#include "samplers/solver.h"
 
 namespace troupe::actors {
 namespace {
@@ -18,8 +20,36 @@ constexpr auto kPulse = std::chrono::milliseconds(250);
 
 /// Receipts of outcomes and the keeper of cuts send these messages to the
 /// coordinator; other actors cannot.
-using ShellActor = CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>,
-                                            caf::reacts_to<CutTaken>>;
+using ShellActor =
+    CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>,
+                             caf::reacts_to<CutTaken>,
+                             caf::reacts_to<IntermediateFetched>>;
+
+/// What observers get of the values: the state's latents, or the clean latents
+/// that the network's output implies. Empty for values of another kind or
+/// shape, which a peer can send, and out of memory.
+Tensor latents_of(const CutKeeper::Values& values,
+                  const FetchIntermediate& fetch, const JobContext& job) {
+  try {
+    const Shape shape = job.parts.evaluator->latent_shape();
+    const auto checked = [&](const Tensor& tensor) -> const Tensor& {
+      require(tensor.dtype() == DType::f32 && tensor.shape() == shape,
+              Errc::corrupt_file, "value", "latents of another shape or dtype");
+      return tensor;
+    };
+    const Tensor& latents =
+        checked(std::get<samplers::SolverState>(values.at(0)).latents);
+    if (values.size() == 1) {
+      return latents;
+    }
+    ExecContext host;
+    return samplers::denoised(host, *job.parts.schedule, fetch.call, latents,
+                              checked(std::get<Tensor>(values.at(1))));
+  } catch (...) {
+    log_lost_value(fetch.values.front().name.slot);
+    return {};
+  }
+}
 
 /// Receipts may outlive the coordinator, and the actors' system too.
 class ReceiptBook {
@@ -132,6 +162,13 @@ class CoordinatorShell final : public ShellActor::base {
         },
         [this](const OutcomeReleased& news) { guarded([&] { feed(news); }); },
         [this](const CutTaken& news) { guarded([&] { feed(news); }); },
+        [this](const IntermediateFetched& news) {
+          guarded([&] {
+            intermediate_ = &news;
+            feed(news);
+            intermediate_ = nullptr;
+          });
+        },
         [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },
         [this](pulse_atom) {
           guarded([&] {
@@ -236,13 +273,39 @@ class CoordinatorShell final : public ShellActor::base {
                          ValuesFetched{index, run, std::move(gone), is_rescue});
         });
   }
-  void perform(TakeCut& take) {
+  [[nodiscard]] CutKeeper& keeper() {
     if (!cuts_) {
       cuts_ = std::make_shared<CutKeeper>(spec_.store);
     }
-    cuts_->take(take, [self = ShellActor(this), take_of = take.sample_index,
-                       run = take.run,
-                       number = take.number](std::vector<RemoteValue> gone) {
+    return *cuts_;
+  }
+  void perform(FetchIntermediate& fetch) {
+    keeper().copy(fetch.values, [self = ShellActor(this), job = spec_.job,
+                                 fetch](const CutKeeper::Values& values,
+                                        std::vector<RemoteValue> gone) {
+      IntermediateFetched news{fetch.sample_index, fetch.run, fetch.number};
+      if (gone.empty()) {
+        news.latents = latents_of(values, fetch, *job);
+      }
+      if (news.latents.empty()) {
+        news.gone = gone.empty() ? fetch.values : std::move(gone);
+      }
+      caf::anon_send(self, std::move(news));
+    });
+  }
+  void perform(ShowIntermediate& show) {
+    const Tensor& latents = intermediate_->latents;
+    if (show.is_preview) {
+      send(spec_.observer, Preview{show.sample_index, show.call, latents});
+    } else {
+      send(spec_.observer,
+           TrajectoryPoint{show.sample_index, show.call, latents});
+    }
+  }
+  void perform(TakeCut& take) {
+    keeper().take(take, [self = ShellActor(this), take_of = take.sample_index,
+                         run = take.run,
+                         number = take.number](std::vector<RemoteValue> gone) {
       caf::anon_send(self, CutTaken{take_of, run, number, std::move(gone)});
     });
   }
@@ -251,24 +314,7 @@ class CoordinatorShell final : public ShellActor::base {
             "a sample goes back to a cut that nobody took");
     cuts_->restore(restore);
   }
-  void perform(ShowResult& show) {
-    for (const Preview& preview : in_hand_->previews) {
-      if (std::ranges::find(show.samples, preview.sample_index) ==
-          show.samples.end()) {
-        continue;
-      }
-      int& next = next_preview_[preview.sample_index];
-      if (preview.call >= next) {
-        next = (preview.call / spec_.preview_every + 1) * spec_.preview_every;
-        send(spec_.observer, preview);
-      }
-    }
-    for (const TrajectoryPoint& point : in_hand_->points) {
-      if (std::ranges::find(show.samples, point.sample_index) !=
-          show.samples.end()) {
-        send(spec_.observer, point);
-      }
-    }
+  void perform(ShowPass& /*show*/) {
     if (spec_.trace) {
       send(spec_.observer,
            TracePass{in_hand_->span, in_hand_->made, in_hand_->reads});
@@ -291,7 +337,6 @@ class CoordinatorShell final : public ShellActor::base {
                            }};
       }
     }
-    next_preview_.erase(index);
     if (cuts_) {
       cuts_->drop(index);
     }
@@ -339,12 +384,13 @@ class CoordinatorShell final : public ShellActor::base {
   std::vector<WorkerActor> workers_;
   std::map<int, ProcessActor> processes_;
   std::set<int> ended_processes_;
-  ProcessActor joiner_;                        // while its question is handled
-  std::shared_ptr<CutKeeper> cuts_;            // from the first one on
-  std::vector<GrantResult> results_;           // of the inbox
-  std::vector<CoordinatorCommand> commands_;   // of the event in hand
-  const GrantResult* in_hand_ = nullptr;       // while it is handled
-  std::map<std::uint64_t, int> next_preview_;  // model call, by sample
+  ProcessActor joiner_;                       // while its question is handled
+  std::shared_ptr<CutKeeper> cuts_;           // from the first one on
+  std::vector<GrantResult> results_;          // of the inbox
+  std::vector<CoordinatorCommand> commands_;  // of the event in hand
+  // While they are handled:
+  const GrantResult* in_hand_ = nullptr;
+  const IntermediateFetched* intermediate_ = nullptr;
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ void CoordinatorPolicy::cut_if_due(Sample& sample) {
   ++next_cut_;
   sample.cut_began = now_;
   sample.calls_when_cut = calls;
-  sample.next_cut = {take.number, take.cut};
+  sample.next_cut = {take.number, calls, take.cut};
   commands_.emplace_back(std::move(take));
 }
 
@@ -78,21 +78,28 @@ void CoordinatorPolicy::handle(const CutTaken& event) {
   }
 }
 
-/// True if the sample has a cut of its class: then the method and the values of
-/// the cut are restored, in the coordinator's process.
+/// True if the sample has a cut of its class, and no point before it was still
+/// on its way to observers: then the method and the values of the cut are
+/// restored, in the coordinator's process.
 bool CoordinatorPolicy::restore_cut(Sample& sample) {
   sample.cut_began = now_;
   sample.calls_when_cut = 0;
   if (sample.last_cut &&
-      sample.last_cut->cut.execution_class != class_of(sample)) {
+      (sample.last_cut->cut.execution_class != class_of(sample) ||
+       !has_shown(sample, sample.last_cut->calls))) {
     sample.last_cut.reset();
   }
+  sample.intermediates.clear();
+  sample.points.clear();
   if (!sample.last_cut) {
     return false;
   }
-  const auto& [number, cut] = *sample.last_cut;
+  const auto& [number, calls, cut] = *sample.last_cut;
   sample.method->restore(cut.snapshot);
   sample.calls_when_cut = sample.method->accepted();
+  for (int call = 0; call <= sample.calls_when_cut; ++call) {
+    sample.points.insert(call);  // before the loss
+  }
   commands_.emplace_back(RestoreCut{sample.index, sample.run, number});
   const std::uint64_t when = next_grant_++;
   for (const Slot slot : cut.slots) {

@@ -17,7 +17,7 @@
 #include "config/config.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
-#include "kernels/core/inline_vector.h"
+#include "kernels/core/tensor.h"
 #include "samplers/parallel/method.h"
 
 // What goes into a CoordinatorPolicy, and what comes out of it.
@@ -92,6 +92,9 @@ struct CoordinatorOptions {
   std::uint64_t ticks_per_call = 0;
   /// Whether finished samples are decoded to pixels.
   bool decode = true;
+  /// Observers get a preview of each sample every so many calls; 0: none.
+  int preview_every = 0;
+  bool trajectory = false;  ///< observers get the latents after each call
   /// Latents and pixels of a finished sample. While some wait for their writer,
   /// a sample begins only if it and all that are in flight or wait fit into
   /// kWriterCredit. While none waits, all goes as if there were no writer. 0:
@@ -191,6 +194,15 @@ struct ValuesFetched {
   std::vector<RemoteValue> gone;
   bool is_rescue = false;  ///< see FetchValues
 };
+/// The values of a FetchIntermediate are on the host of the coordinator's
+/// process, except those in `gone`.
+struct IntermediateFetched {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::uint64_t number = 0;
+  std::vector<RemoteValue> gone = {};
+  Tensor latents = {};  ///< that observers get, [C, …]; the shell's alone
+};
 /// The values of this cut are kept in the coordinator's process. If some are
 /// `gone`, there is no such cut.
 struct CutTaken {
@@ -206,9 +218,9 @@ struct OutcomeReleased {
 };
 using CoordinatorEvent =
     std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
-                 CutTaken, TimeTick, StopRequested, JobFault, ProcessDown,
-                 LinkMeasured, DrainProcess, ProcessJoined, CancelSample,
-                 OutcomeReleased>;
+                 IntermediateFetched, CutTaken, TimeTick, StopRequested,
+                 JobFault, ProcessDown, LinkMeasured, DrainProcess,
+                 ProcessJoined, CancelSample, OutcomeReleased>;
 
 // Commands.
 /// The coordinator's process is to fetch these: the result of a run, or what a
@@ -218,6 +230,16 @@ struct FetchValues {
   std::uint32_t run = 0;
   std::vector<RemoteValue> values;
   bool is_rescue = false;  ///< they are not the result, but would be lost
+};
+/// The coordinator's process is to copy these values to its host, and to make
+/// of them what observers get: a point of a trajectory, or a preview.
+struct FetchIntermediate {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::uint64_t number = 0;  ///< unique in the job
+  int call = 0;              ///< see Preview and TrajectoryPoint
+  /// A state; of a preview, the network's output for it as well.
+  std::vector<RemoteValue> values;
 };
 /// The coordinator's process is to fetch these values and to keep them all, on
 /// its host, as a cut of the sample. Of its earlier cuts only `last` is still
@@ -237,14 +259,14 @@ struct RestoreCut {
   std::uint32_t run = 0;
   std::uint64_t number = 0;
 };
-/// Global indices.
-using SampleList = InlineVector<std::uint64_t, 4>;
-/// The result that is being handled counts. Observers get its span, and the
-/// previews and points of these samples. Previews and points of other samples
-/// belong to an earlier run or to an ended sample, and are dropped. A result
-/// without this command came too late.
-struct ShowResult {
-  SampleList samples;
+/// The pass of the result that is being handled counts: observers get its span.
+/// A result without this command came too late.
+struct ShowPass {};
+/// Observers get the latents of the IntermediateFetched that is being handled.
+struct ShowIntermediate {
+  std::uint64_t sample_index = 0;
+  int call = 0;
+  bool is_preview = false;
 };
 /// A sample has ended; when done its state is in slot `result` and, if decoded,
 /// its pixels in kPixelsSlot, both on the host of the coordinator's process.
@@ -306,10 +328,10 @@ struct EndJob {
   std::vector<WorkerSpeed> speeds = {};  ///< of workers that did any
 };
 using CoordinatorCommand =
-    std::variant<Grant, FreeValues, DropRuns, FetchValues, TakeCut, RestoreCut,
-                 ShowResult, EndSample, Redirect, Recall, AdmitProcess,
-                 RefuseProcess, ReleaseProcess, JobProgress, FenceWorker,
-                 LinkWeighed, RetireWorker, EndJob>;
+    std::variant<Grant, FreeValues, DropRuns, FetchValues, FetchIntermediate,
+                 TakeCut, RestoreCut, ShowPass, ShowIntermediate, EndSample,
+                 Redirect, Recall, AdmitProcess, RefuseProcess, ReleaseProcess,
+                 JobProgress, FenceWorker, LinkWeighed, RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;

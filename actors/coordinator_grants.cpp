@@ -349,10 +349,9 @@ std::vector<WorkerSpeed> CoordinatorPolicy::measured_speeds() const {
   return speeds;
 }
 
-SampleList CoordinatorPolicy::apply_results(
+void CoordinatorPolicy::apply_results(
     int worker, const std::vector<samplers::TaskResult>& results,
     const std::vector<Answered>& pass) {
-  SampleList accepted;
   const int process = at(worker).traits.process;
   for (const Answered& answered : pass) {
     const SampleTask& work = answered.work;
@@ -362,7 +361,6 @@ SampleList CoordinatorPolicy::apply_results(
     }
     try {
       if (apply_result(*sample, work.task, results[answered.place])) {
-        accepted.push_back(work.sample_index);
         tally_.finished_task(process, work.task.op->joins());
       }
     } catch (const Error& error) {
@@ -372,7 +370,6 @@ SampleList CoordinatorPolicy::apply_results(
       end_sample(work.sample_index, SampleStatus::failed, current_failure());
     }
   }
-  return accepted;
 }
 
 bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
@@ -391,6 +388,7 @@ bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
   if (sample.method->accepted() > accepted) {
     sample.ticks = 0;
   }
+  show_step(sample, task);
   free_slots(sample, *dead);
   if (!sample.method->done()) {
     cut_if_due(sample);

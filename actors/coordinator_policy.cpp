@@ -235,10 +235,8 @@ void CoordinatorPolicy::handle(const GrantResult& event, const TasksDone& done,
   slowest = std::max(slowest, event.span.duration);
   note_pass(event, pass);
   // Before what follows from it: nothing of a sample is seen after its end.
-  const std::size_t show = commands_.size();
-  commands_.emplace_back(ShowResult{});
-  auto accepted = apply_results(event.worker, done.results, pass);
-  std::get<ShowResult>(commands_[show]).samples = std::move(accepted);
+  commands_.emplace_back(ShowPass{});
+  apply_results(event.worker, done.results, pass);
   report_progress();
 }
 
@@ -246,7 +244,7 @@ void CoordinatorPolicy::handle(const GrantResult& event,
                                const TasksFailed& failed,
                                std::vector<Answered> pass) {
   note_pass(event, pass);
-  commands_.emplace_back(ShowResult{});
+  commands_.emplace_back(ShowPass{});
   pass_failed(event, failed, tasks_of(std::move(pass)));
   report_progress();
 }

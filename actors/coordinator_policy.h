@@ -145,11 +145,30 @@ class CoordinatorPolicy {
     bool was_taken_over = false;  ///< has changed its class to end sooner
     struct KeptCut {
       std::uint64_t number = 0;
+      int calls = 0;  ///< that are accepted in it
       Cut cut;
     };
     std::optional<KeptCut> last_cut;  ///< the newest that is whole
     std::optional<KeptCut> next_cut;  ///< under way
-    /// Slots that are to be freed when the cut under way is over.
+    /// For observers, and on its way to them: a point of the trajectory, or a
+    /// preview.
+    struct Intermediate {
+      std::uint64_t number = 0;
+      int call = 0;
+      samplers::Slot state = 0;
+      std::optional<samplers::Slot> model_output = {};  ///< of a preview
+      /// A preview that comes from another process. Nothing waits for it, and
+      /// meanwhile the sample gets no other preview.
+      bool may_be_late = false;
+    };
+    std::vector<Intermediate> intermediates;
+    /// Calls whose points observers have, or that are on their way. A worker's
+    /// last pass can leave its values behind and no result: then the sample may
+    /// be computed before the pass has run again.
+    std::set<int> points;
+    int next_preview = 0;  ///< the next call to have one
+    /// Slots that are to be freed when the cut or the intermediate that needs
+    /// them is at home.
     std::vector<samplers::Slot> withheld;
     std::vector<samplers::Slot> rescued;  ///< being brought home
     TimePoint cut_began;  ///< or this run, if it was not cut yet
@@ -231,6 +250,7 @@ class CoordinatorPolicy {
   void handle(const GrantResult& event, const TasksReturned& returned,
               std::vector<Answered> pass);
   void handle(const ValuesFetched& event);
+  void handle(const IntermediateFetched& event);
   void handle(const CutTaken& event);
   void handle(const TimeTick& event);
   void handle(const StopRequested& event);
@@ -299,10 +319,16 @@ class CoordinatorPolicy {
   void find_value(const Sample& sample, samplers::Slot slot, int process,
                   std::vector<RemoteValue>& sources);
   void redirect_readers(const Sample& sample, const samplers::Task& made);
+  [[nodiscard]] static bool is_withheld(const Sample& sample,
+                                        samplers::Slot slot);
   void free_slots(Sample& sample, std::span<const samplers::Slot> dead);
   void drop_runs(Sample& sample, std::optional<std::uint32_t> last_run);
   void ask_for_result(Sample& sample);
   void bring_home(Sample& sample);
+  void show_step(Sample& sample, const samplers::Task& task);
+  void fetch_intermediate(Sample& sample, Sample::Intermediate wanted);
+  [[nodiscard]] static bool has_shown(const Sample& sample, int call);
+  [[nodiscard]] bool has_shown_all(const Sample& sample) const;
   void cut_if_due(Sample& sample);
   [[nodiscard]] bool restore_cut(Sample& sample);
   [[nodiscard]] bool nobody_stays() const;
@@ -372,10 +398,9 @@ class CoordinatorPolicy {
   void note_pass(const GrantResult& event, const std::vector<Answered>& pass);
   void note_speed(Worker& worker, const GrantResult& event);
   [[nodiscard]] std::vector<WorkerSpeed> measured_speeds() const;
-  /// Returns the samples whose methods took something.
-  SampleList apply_results(int worker,
-                           const std::vector<samplers::TaskResult>& results,
-                           const std::vector<Answered>& pass);
+  void apply_results(int worker,
+                     const std::vector<samplers::TaskResult>& results,
+                     const std::vector<Answered>& pass);
   /// False when the method has dropped it.
   bool apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
@@ -476,6 +501,7 @@ class CoordinatorPolicy {
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;
   std::uint64_t next_cut_ = 1;
+  std::uint64_t next_intermediate_ = 1;
   FlatTable<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
   std::vector<Redirect> redirects_;                ///< to be sent
   std::vector<Recall> recalls_;                    ///< to be sent

@@ -86,15 +86,24 @@ std::uint64_t CoordinatorPolicy::budget_of(ValueMemory memory) const {
 /// At most, of one sample in the memory.
 std::uint64_t CoordinatorPolicy::sample_bytes(ValueMemory memory,
                                               bool is_cut) const {
-  const std::uint64_t bytes =
+  const ValueSizes& sizes = options_.value_sizes;
+  std::uint64_t bytes =
       bytes_of(options_.method.kind->most_live(options_.method,
                                                calls_per_sample_, most_ahead_),
-               options_.value_sizes);
-  if (!is_cut) {
-    return bytes;
+               sizes);
+  if (is_cut) {
+    bytes *= memory == kHomeMemory ? kCopiesWithCutsAtHome : kCopiesWithCuts;
   }
-  return bytes *
-         (memory == kHomeMemory ? kCopiesWithCutsAtHome : kCopiesWithCuts);
+  // What waits for its way to observers.
+  if (options_.trajectory) {
+    bytes += static_cast<std::uint64_t>(calls_per_sample_) * sizes.state;
+  }
+  if (options_.preview_every > 0) {
+    bytes += static_cast<std::uint64_t>(
+                 calls_per_sample_ / options_.preview_every + 1) *
+             (sizes.state + sizes.output);
+  }
+  return bytes;
 }
 
 /// Whether a sample that has room in the memories `kept` can come to the

@@ -93,7 +93,7 @@ void CoordinatorPolicy::admit_samples() {
     sample.began = now_;
     groups_.add(*best, index);
     if (begun != options_.begun.end()) {
-      sample.last_cut = {0, std::move(begun->second)};
+      sample.last_cut = {0, 0, std::move(begun->second)};
     }
     keep_room(sample);
     (void)restore_cut(sample);

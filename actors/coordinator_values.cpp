@@ -1,5 +1,5 @@
 // The part of CoordinatorPolicy for values: which process holds a value, from
-// which process it is fetched, and when it is freed.
+// which process it is fetched, what observers get of it, and when it is freed.
 
 #include <algorithm>
 #include <string>
@@ -108,11 +108,20 @@ void CoordinatorPolicy::redirect_readers(const Sample& sample,
   }
 }
 
+/// Whether the cut under way or an intermediate needs the value.
+bool CoordinatorPolicy::is_withheld(const Sample& sample, Slot slot) {
+  return (sample.next_cut &&
+          std::ranges::find(sample.next_cut->cut.slots, slot) !=
+              sample.next_cut->cut.slots.end()) ||
+         std::ranges::any_of(
+             sample.intermediates, [slot](const Sample::Intermediate& one) {
+               return one.state == slot || one.model_output == slot;
+             });
+}
+
 void CoordinatorPolicy::free_slots(Sample& sample, std::span<const Slot> dead) {
   for (const Slot slot : dead) {
-    if (sample.next_cut &&
-        std::ranges::find(sample.next_cut->cut.slots, slot) !=
-            sample.next_cut->cut.slots.end()) {
+    if (is_withheld(sample, slot)) {
       sample.withheld.push_back(slot);
       continue;
     }
@@ -174,13 +183,13 @@ void CoordinatorPolicy::ask_for_result(Sample& sample) {
   }
 }
 
-/// The sample is computed, and ends when its result is in the coordinator's
-/// process.
+/// The sample is computed, and ends when its result and the points of its
+/// trajectory are in the coordinator's process.
 void CoordinatorPolicy::bring_home(Sample& sample) {
   if (sample.result == Sample::Result::elsewhere) {
     ask_for_result(sample);
   }
-  if (sample.result == Sample::Result::here) {
+  if (sample.result == Sample::Result::here && has_shown_all(sample)) {
     end_sample(sample.index, SampleStatus::done, {});
   }
 }
@@ -206,6 +215,117 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
   } else if (is_coming_home(sample)) {
     bring_home(sample);
   }
+}
+
+/// Asks for what observers get of a solver step: the point of the trajectory
+/// that it leads to, with the first step also the point that it comes from, and
+/// a preview if one is due.
+void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
+  if (!options_.trajectory && options_.preview_every == 0) {
+    return;
+  }
+  const auto step = samplers::step_of(task);
+  if (!step) {
+    return;
+  }
+  if (options_.trajectory) {
+    if (task.from == 0) {
+      fetch_intermediate(sample, {.call = 0, .state = step->state});
+    }
+    fetch_intermediate(sample, {.call = task.to, .state = step->next_state});
+  }
+  if (options_.preview_every > 0 && step->is_final &&
+      task.from >= sample.next_preview &&
+      std::ranges::none_of(sample.intermediates,
+                           &Sample::Intermediate::may_be_late)) {
+    sample.next_preview =
+        (task.from / options_.preview_every + 1) * options_.preview_every;
+    fetch_intermediate(sample, {.call = task.from,
+                                .state = step->state,
+                                .model_output = step->model_output});
+  }
+}
+
+/// Picard sweeps a point anew when the sweep before has been applied: the last
+/// one that comes is final, and takes the place of those that are on their way.
+void CoordinatorPolicy::fetch_intermediate(Sample& sample,
+                                           Sample::Intermediate wanted) {
+  wanted.number = next_intermediate_++;
+  FetchIntermediate fetch{
+      sample.index, sample.run, wanted.number, wanted.call, {}};
+  const auto add = [&](Slot slot) {
+    // The process itself makes an initial state. It is also asked for a value
+    // that is lost: its answer is that the value is gone.
+    fetch.values.push_back(
+        {{sample.index, sample.run, slot},
+         sample.values.holder(slot, kHomeProcess).value_or(kHomeProcess)});
+    sample.values.expect(slot, kHomeProcess);
+  };
+  add(wanted.state);
+  if (wanted.model_output) {
+    add(*wanted.model_output);
+    wanted.may_be_late = fetch.values.back().process != kHomeProcess;
+  }
+  std::erase_if(sample.intermediates, [&](const Sample::Intermediate& one) {
+    return one.call == wanted.call &&
+           one.model_output.has_value() == wanted.model_output.has_value();
+  });
+  if (!wanted.model_output) {
+    sample.points.insert(wanted.call);
+  }
+  sample.intermediates.push_back(wanted);
+  commands_.emplace_back(std::move(fetch));
+}
+
+void CoordinatorPolicy::handle(const IntermediateFetched& event) {
+  const auto found = samples_.find(event.sample_index);
+  if (found == samples_.end() || found->second.run != event.run) {
+    return;  // it has restarted meanwhile
+  }
+  Sample& sample = found->second;
+  const auto shown = std::ranges::find(sample.intermediates, event.number,
+                                       &Sample::Intermediate::number);
+  if (shown == sample.intermediates.end()) {
+    return;  // a newer one has taken its place
+  }
+  const Sample::Intermediate one = *shown;
+  const bool is_preview = one.model_output.has_value();
+  for (const RemoteValue& value : event.gone) {
+    sample.values.remove(value.name.slot, value.process);
+  }
+  if (event.gone.empty()) {
+    commands_.emplace_back(
+        ShowIntermediate{sample.index, one.call, is_preview});
+  }
+  if (!event.gone.empty() && lacks_values(sample)) {
+    ++recoveries_;
+    restart_in_class(sample);
+    return;
+  }
+  sample.intermediates.erase(shown);
+  if (!event.gone.empty() && !is_preview) {
+    fetch_intermediate(sample, one);  // from another holder
+  }
+  free_slots(sample, std::exchange(sample.withheld, {}));
+  if (is_coming_home(sample)) {
+    bring_home(sample);
+  }
+}
+
+/// Whether observers have all points of the trajectory up to this call.
+bool CoordinatorPolicy::has_shown(const Sample& sample, int call) {
+  return std::ranges::none_of(sample.intermediates,
+                              [call](const Sample::Intermediate& one) {
+                                return !one.model_output && one.call <= call;
+                              });
+}
+
+/// Whether observers have all that they must get of the sample.
+bool CoordinatorPolicy::has_shown_all(const Sample& sample) const {
+  const auto num_points = static_cast<std::size_t>(calls_per_sample_) + 1;
+  return (!options_.trajectory || sample.points.size() == num_points) &&
+         std::ranges::all_of(sample.intermediates,
+                             &Sample::Intermediate::may_be_late);
 }
 
 std::optional<int> CoordinatorPolicy::holder_of(const ValueName& name,
@@ -246,6 +366,11 @@ bool CoordinatorPolicy::will_free(const ValueName& name, int process) const {
 
 std::vector<Slot> CoordinatorPolicy::needed_slots(const Sample& sample) {
   std::vector<Slot> needed = sample.method->live_slots();
+  for (const Sample::Intermediate& one : sample.intermediates) {
+    if (!one.model_output) {
+      needed.push_back(one.state);
+    }
+  }
   std::erase(needed, samplers::kInitialSlot);
   if (sample.is_decoded) {
     needed.push_back(kPixelsSlot);

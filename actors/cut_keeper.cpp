@@ -11,7 +11,7 @@ namespace {
 
 using samplers::SlotTable;
 
-/// Posting never waits: there are never more cuts under way than samples.
+/// Posting never waits: the values of samples in flight bound what is posted.
 constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
 
 /// Nothing if it is not there, or cannot be read.
@@ -33,6 +33,41 @@ CutKeeper::CutKeeper(std::shared_ptr<ValueStore> store)
     : store_(std::move(store)),
       copier_(std::make_shared<SerialRunner>(kAnyNumber)) {}
 
+void CutKeeper::copy(
+    std::vector<RemoteValue> wanted,
+    std::function<void(Values, std::vector<RemoteValue>)> then) {
+  const ValueName& first = wanted.front().name;
+  const auto table = store_->open(first.sample_index, first.run);
+  std::vector<RemoteValue> remote;
+  for (const RemoteValue& value : wanted) {
+    if (value.process != kHomeProcess) {
+      remote.push_back(value);
+    }
+  }
+  const auto copy_all = [reader = reader_, wanted = std::move(wanted), table,
+                         then] {
+    Values values;
+    std::vector<RemoteValue> gone;
+    for (const RemoteValue& value : wanted) {
+      if (auto held = on_host(*table, value.name.slot, *reader)) {
+        values.push_back(*std::move(held));
+      } else {
+        gone.push_back(value);
+      }
+    }
+    then(std::move(values), std::move(gone));
+  };
+  store_->fetch(remote, [copier = std::weak_ptr(copier_), copy_all,
+                         then](std::vector<RemoteValue> gone) {
+    const auto there = copier.lock();
+    if (gone.empty() && there) {
+      there->post(copy_all);
+    } else {
+      then({}, std::move(gone));
+    }
+  });
+}
+
 void CutKeeper::take(const TakeCut& take,
                      std::function<void(std::vector<RemoteValue>)> then) {
   {
@@ -41,46 +76,19 @@ void CutKeeper::take(const TakeCut& take,
       return entry.first != take.last;
     });
   }
-  std::vector<RemoteValue> remote;
-  for (const RemoteValue& value : take.values) {
-    if (value.process != kHomeProcess) {
-      remote.push_back(value);
-    }
-  }
-  const auto copy = [shelf = shelf_, wanted = take,
-                     table = store_->open(take.sample_index, take.run),
-                     then] { then(shelf->keep(wanted, *table)); };
-  store_->fetch(remote, [copier = std::weak_ptr(copier_), copy,
-                         then](std::vector<RemoteValue> gone) {
-    const auto there = copier.lock();
-    if (gone.empty() && there) {
-      there->post(copy);
-    } else {
-      then(std::move(gone));
-    }
-  });
-}
-
-/// Returns the values that cannot be had.
-std::vector<RemoteValue> CutKeeper::Shelf::keep(const TakeCut& take,
-                                                const SlotTable& table) {
-  Values values;
-  std::vector<RemoteValue> gone;
-  for (const RemoteValue& value : take.values) {
-    if (auto held = on_host(table, value.name.slot, reader)) {
-      values.emplace(value.name.slot, *std::move(held));
-    } else {
-      gone.push_back(value);
-    }
-  }
-  if (gone.empty()) {
-    const std::lock_guard lock(mutex);
-    const auto sample = cuts.find(take.sample_index);
-    if (sample != cuts.end()) {  // else it has ended meanwhile
-      sample->second[take.number] = std::move(values);
-    }
-  }
-  return gone;
+  copy(take.values,
+       [shelf = shelf_, index = take.sample_index, number = take.number,
+        slots = take.cut.slots,
+        then = std::move(then)](Values values, std::vector<RemoteValue> gone) {
+         if (gone.empty()) {
+           const std::lock_guard lock(shelf->mutex);
+           const auto sample = shelf->cuts.find(index);
+           if (sample != shelf->cuts.end()) {  // else it has ended meanwhile
+             sample->second[number] = {slots, std::move(values)};
+           }
+         }
+         then(std::move(gone));
+       });
 }
 
 void CutKeeper::restore(const RestoreCut& restore) {
@@ -90,8 +98,9 @@ void CutKeeper::restore(const RestoreCut& restore) {
   require(cut != cuts.end(), Errc::internal, "cut keeper",
           "a sample goes back to a cut that is not kept");
   const auto table = store_->open(restore.sample_index, restore.run);
-  for (const auto& [slot, value] : cut->second) {
-    table->put(slot, value);
+  const auto& [slots, values] = cut->second;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    table->put(slots[i], values[i]);
   }
 }
 

@@ -13,17 +13,23 @@
 
 namespace troupe::actors {
 
-/// Keeps the values of cuts in the coordinator's process, on its host. Fetching
-/// and copying happen beside the coordinator: on the threads of the channel,
-/// and on one of its own.
+/// Copies values to the host of the coordinator's process, and keeps those of
+/// cuts. Fetching and copying happen beside the coordinator: on the threads of
+/// the channel, and on one of its own.
 /// Thread: one, except where said.
 class CutKeeper {
  public:
+  using Values = std::vector<samplers::SlotTable::Value>;
+
   /// `store`: of the coordinator's process.
   explicit CutKeeper(std::shared_ptr<ValueStore> store);
 
-  /// `then` is called once, from any thread, with the values that could not be
-  /// fetched; it must not throw. If there are any, nothing is kept.
+  /// Copies values of one run. `then` is called once, from any thread, with the
+  /// copies in the order of `wanted`, or with the values that could not be
+  /// fetched; it must not throw.
+  void copy(std::vector<RemoteValue> wanted,
+            std::function<void(Values, std::vector<RemoteValue> gone)> then);
+  /// `then`: as above. If values are gone, nothing is kept.
   void take(const TakeCut& take,
             std::function<void(std::vector<RemoteValue> gone)> then);
   /// Puts the values of a cut that was taken whole into the store, under the
@@ -34,20 +40,20 @@ class CutKeeper {
   void drop(std::uint64_t sample_index);
 
  private:
-  using Values = std::map<samplers::Slot, samplers::SlotTable::Value>;
+  struct Kept {
+    std::vector<samplers::Slot> slots;
+    Values values;  ///< of them
+  };
   /// What both threads see.
   struct Shelf {
-    [[nodiscard]] std::vector<RemoteValue> keep(
-        const TakeCut& take, const samplers::SlotTable& table);
-
     std::mutex mutex;
-    HostReader reader;  ///< of the copier
     /// By sample and number.
-    std::map<std::uint64_t, std::map<std::uint64_t, Values>> cuts;
+    std::map<std::uint64_t, std::map<std::uint64_t, Kept>> cuts;
   };
 
   std::shared_ptr<ValueStore> store_;
   std::shared_ptr<Shelf> shelf_ = std::make_shared<Shelf>();
+  std::shared_ptr<HostReader> reader_ = std::make_shared<HostReader>();
   /// Ends first. Channels can still answer afterwards: they hold it weakly.
   std::shared_ptr<SerialRunner> copier_;
 };

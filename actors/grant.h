@@ -102,21 +102,6 @@ struct Recall {
   std::vector<std::uint64_t> grants;
 };
 
-/// A look at a sample on its way.
-struct Preview {
-  std::uint64_t sample_index = 0;
-  int call = 0;    ///< model call whose output it comes from
-  Tensor latents;  ///< predicted clean latents, [C, …]
-};
-
-/// A sample's latents after `calls` model calls; 0: the initial ones. If a
-/// method computes a point again, it is sent again, and the last one counts.
-struct TrajectoryPoint {
-  std::uint64_t sample_index = 0;
-  int calls = 0;
-  Tensor latents;  ///< [C, …]
-};
-
 /// One stretch of work on one worker: what a trace draws as a bar.
 struct TraceSpan {
   int worker = 0;
@@ -181,8 +166,6 @@ struct GrantResult {
   std::variant<TasksDone, TasksFailed, InputsGone, TasksReturned> outcome;
   /// Values that the worker's process now holds: outputs, fetched inputs.
   std::vector<HeldValue> held;
-  std::vector<Preview> previews;
-  std::vector<TrajectoryPoint> points;
   std::uint64_t ticks = 0;  ///< of the worker, when they were done
   TraceSpan span;           ///< what ran, and when
   /// Of a job that is traced: what the tasks made, and what of their inputs

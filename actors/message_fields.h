@@ -100,18 +100,6 @@ void visit_fields(auto& visit, AnyConst<ReadValue> auto& r) {
   visit("bytes", r.bytes);
 }
 
-void visit_fields(auto& visit, AnyConst<Preview> auto& r) {
-  visit("sample_index", r.sample_index);
-  visit("call", r.call);
-  visit("latents", r.latents);
-}
-
-void visit_fields(auto& visit, AnyConst<TrajectoryPoint> auto& r) {
-  visit("sample_index", r.sample_index);
-  visit("call", r.calls);
-  visit("latents", r.latents);
-}
-
 void visit_fields(auto& visit, AnyConst<TraceSpan> auto& r) {
   visit("worker", r.worker);
   visit("process", r.process);
@@ -146,8 +134,6 @@ void visit_fields(auto& visit, AnyConst<GrantResult> auto& r) {
   visit("epoch", r.epoch);
   visit("outcome", r.outcome);
   visit("held", r.held);
-  visit("previews", r.previews);
-  visit("points", r.points);
   visit("ticks", r.ticks);
   visit("span", r.span);
   visit("made", r.made);
@@ -246,8 +232,6 @@ void visit_fields(auto& visit, AnyConst<DrainProcess> auto& r) {
 
 void visit_fields(auto& visit, AnyConst<Offer> auto& r) {
   visit("job", r.job);
-  visit("previews", r.previews);
-  visit("trajectory", r.trajectory);
   visit("trace", r.trace);
 }
 

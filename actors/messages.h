@@ -19,17 +19,18 @@ template <typename T>
 concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
     std::same_as<T, ValuesFetched> || std::same_as<T, CutTaken> ||
-    std::same_as<T, Redirect> || std::same_as<T, Recall> ||
-    std::same_as<T, DrainProcess> || std::same_as<T, LinkMeasured> ||
-    std::same_as<T, HolderAsked> || std::same_as<T, ProcessJoined> ||
-    std::same_as<T, AdmitProcess> || std::same_as<T, RefuseProcess> ||
-    std::same_as<T, ProcessDown> || std::same_as<T, CancelSample> ||
-    std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
-    std::same_as<T, WorkerDown> || std::same_as<T, WorkerFault> ||
-    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
-    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
-    std::same_as<T, TrajectoryPoint> || std::same_as<T, TracePass> ||
-    std::same_as<T, EndJob> || std::same_as<T, OutcomeReleased>;
+    std::same_as<T, IntermediateFetched> || std::same_as<T, Redirect> ||
+    std::same_as<T, Recall> || std::same_as<T, DrainProcess> ||
+    std::same_as<T, LinkMeasured> || std::same_as<T, HolderAsked> ||
+    std::same_as<T, ProcessJoined> || std::same_as<T, AdmitProcess> ||
+    std::same_as<T, RefuseProcess> || std::same_as<T, ProcessDown> ||
+    std::same_as<T, CancelSample> || std::same_as<T, WorkerBeat> ||
+    std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
+    std::same_as<T, WorkerFault> || std::same_as<T, JobFault> ||
+    std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
+    std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
+    std::same_as<T, TracePass> || std::same_as<T, EndJob> ||
+    std::same_as<T, OutcomeReleased>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -46,6 +47,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Grant))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::GrantResult))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ValuesFetched))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::IntermediateFetched))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::CutTaken))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Redirect))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Recall))

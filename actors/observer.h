@@ -67,6 +67,21 @@ struct SampleOutcome {
   std::shared_ptr<void> receipt = {};
 };
 
+/// A look at a sample on its way.
+struct Preview {
+  std::uint64_t sample_index = 0;
+  int call = 0;    ///< model call whose output it comes from
+  Tensor latents;  ///< predicted clean latents, [C, …] f32 on the host
+};
+
+/// A sample's latents after `calls` model calls; 0: the initial ones. If a
+/// method computes a point again, it is sent again, and the last one counts.
+struct TrajectoryPoint {
+  std::uint64_t sample_index = 0;
+  int calls = 0;
+  Tensor latents;  ///< [C, …] f32 on the host
+};
+
 /// Port: who watches a job. Calls come one at a time, in the order of events. A
 /// slow observer delays other observers. It delays the job only when the credit
 /// for finished samples is used up.

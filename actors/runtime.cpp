@@ -105,6 +105,8 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.num_classes = spec.num_classes;
   options.on_class_change = spec.on_class_change;
   options.decode = spec.decode;
+  options.preview_every = spec.preview_every;
+  options.trajectory = spec.trajectory;
   options.outcome_bytes = spec.outcome_bytes;
   options.value_sizes = spec.value_sizes;
   options.segments = spec.segments;
@@ -133,8 +135,7 @@ JobResult run_job(const JobSpec& spec) { return run_company(spec, {}); }
 
 JobResult run_company(const JobSpec& spec, const Detours& detours) {
   const auto job = std::make_shared<JobContext>(
-      spec.parts, std::make_shared<const SteadyClock>(), spec.preview_every > 0,
-      spec.trajectory, spec.trace);
+      spec.parts, std::make_shared<const SteadyClock>(), spec.trace);
   const TimePoint start = job->clock->now();
   std::promise<JobHistory> promise;
   std::future<JobHistory> over = promise.get_future();
@@ -171,7 +172,6 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
                                      job,
                                      stores.front(),
                                      {},
-                                     spec.preview_every,
                                      spec.trace,
                                      &joiner},
                                     std::move(nodes), detours);

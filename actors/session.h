@@ -76,9 +76,7 @@ struct Welcome {
 /// The job. A process that takes it asks for the values that the record names.
 struct Offer {
   JobRecord job;
-  bool previews = false;    ///< results show previews
-  bool trajectory = false;  ///< results show the latents after each call
-  bool trace = false;       ///< results say which values they made and read
+  bool trace = false;  ///< results say which values they made and read
 };
 
 /// The process has the model, and can begin.

@@ -25,8 +25,7 @@ struct CoordinatorSpec {
   std::shared_ptr<JobContext> job;
   std::shared_ptr<ValueStore> store;  ///< of the coordinator's process
   ObserverActor observer;
-  int preview_every = 0;  ///< model calls between previews; 0: none
-  bool trace = false;     ///< whether observers get passes
+  bool trace = false;  ///< whether observers get passes
   /// Where threads are waited for that may wait for a device; null: where the
   /// coordinator ends.
   Executor* joiner = nullptr;

@@ -17,58 +17,6 @@ namespace {
 using samplers::BoundTask;
 using samplers::QueuedTasks;
 
-// Previews and points leave the worker: who gets them knows no device, so their
-// tensors are on the host, complete when the grant is.
-
-Tensor brought_back(ExecContext& ctx, const Tensor& tensor) {
-  return tensor.device().kind == DeviceKind::cpu
-             ? tensor
-             : kernels::read_back(ctx, kernels::borrow(ctx, tensor));
-}
-
-Tensor latents_of(const QueuedTasks& queued, const BoundTask& bound,
-                  samplers::Slot slot) {
-  return std::get<samplers::SolverState>(queued.get(bound, slot)).latents;
-}
-
-/// The clean latents that a model output implies.
-void add_preview(const QueuedTasks& queued, const BoundTask& bound,
-                 ExecContext& ctx, const JobContext& job,
-                 std::vector<Preview>& previews) {
-  const auto step = job.previews ? step_of(bound.task) : std::nullopt;
-  if (!step || !step->is_final) {
-    return;
-  }
-  const auto output = std::get<Tensor>(queued.get(bound, step->model_output));
-  const Tensor preview = samplers::denoised(
-      ctx, *job.parts.schedule, bound.task.from,
-      kernels::borrow(ctx, latents_of(queued, bound, step->state)),
-      kernels::borrow(ctx, output));
-  previews.push_back(
-      {bound.sample_index, bound.task.from, brought_back(ctx, preview)});
-}
-
-/// The latents that a task makes, and those that the run begins with. Picard
-/// sweeps a point anew when the sweep before has been applied, so the last one
-/// that comes is final.
-void add_points(const QueuedTasks& queued, const BoundTask& bound,
-                ExecContext& ctx, const JobContext& job,
-                std::vector<TrajectoryPoint>& points) {
-  const samplers::Task& task = bound.task;
-  const auto step = job.trajectory ? step_of(task) : std::nullopt;
-  if (!step) {
-    return;
-  }
-  const auto add = [&](samplers::Slot slot, int calls) {
-    points.push_back({bound.sample_index, calls,
-                      brought_back(ctx, latents_of(queued, bound, slot))});
-  };
-  if (task.from == 0) {
-    add(step->state, 0);
-  }
-  add(step->next_state, task.to);
-}
-
 /// Whether one of the tasks makes the value for those after it.
 bool is_made_by(const std::vector<BoundTask>& tasks,
                 const samplers::SlotTable* slots, samplers::Slot slot) {
@@ -191,13 +139,7 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
       result_.outcome = InputsGone{std::move(gone)};
       return;  // its process has lost them, or the sample's run is over
     }
-    queued_ =
-        job.runner.queue(ctx, std::move(bound), [&](const QueuedTasks& queued) {
-          for (const BoundTask& one : queued.tasks) {
-            add_preview(queued, one, ctx, job, result_.previews);
-            add_points(queued, one, ctx, job, result_.points);
-          }
-        });
+    queued_ = job.runner.queue(ctx, std::move(bound));
   } catch (...) {
     fail();
   }
@@ -284,8 +226,6 @@ void Execution::fail() noexcept {
   // They show what did not happen.
   result_.made.clear();
   result_.reads.clear();
-  result_.previews.clear();
-  result_.points.clear();
   auto& [failure, is_elsewhere] =
       result_.outcome.emplace<TasksFailed>(TasksFailed{current_failure()});
   // An error that names this device counts as its failure, even if the device

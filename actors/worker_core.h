@@ -18,21 +18,16 @@ namespace troupe::actors {
 struct JobContext {
   explicit JobContext(JobParts job_parts,
                       std::shared_ptr<const Clock> job_clock,
-                      bool with_previews = false, bool with_trajectory = false,
                       bool with_trace = false)
       : parts(std::move(job_parts)),
         runner(*parts.schedule, *parts.evaluator, *parts.noise, parts.method),
         clock(std::move(job_clock)),
-        previews(with_previews),
-        trajectory(with_trajectory),
         trace(with_trace) {}
 
   const JobParts parts;
   samplers::TaskRunner runner;
   std::shared_ptr<const Clock> clock;
-  bool previews;    ///< whether results carry previews
-  bool trajectory;  ///< whether results carry latents after each call
-  bool trace;       ///< whether results say what was made and read
+  bool trace;  ///< whether results say what was made and read
 };
 
 /// The values of one process. It keeps references to parts of the job.

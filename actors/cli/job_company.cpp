@@ -43,8 +43,6 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   }
   spec_.waits_for_processes = request.only_directs;
   Offer offer = runner.offer();
-  offer.previews = spec.preview_every > 0;
-  offer.trajectory = spec.trajectory;
   offer.trace = spec.trace;
   clients_ = std::make_unique<ClientService>(
       ClientServiceSpec{.version = version(),

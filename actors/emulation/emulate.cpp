@@ -86,7 +86,10 @@ class Company {
   void perform(FreeValues& free);
   void perform(DropRuns& drop);
   void perform(FetchValues& fetch);
-  void perform(ShowResult& /*show*/) {}
+  // Nobody looks at a modelled job.
+  void perform(FetchIntermediate& /*fetch*/) {}
+  void perform(ShowIntermediate& /*show*/) {}
+  void perform(ShowPass& /*show*/) {}
   void perform(EndSample& end);
   void perform(JobProgress& progress);
   void perform(EndJob& end) { end_ = std::move(end); }

@@ -572,7 +572,7 @@ void CompanyListener::hear(Member& member, News news) {
     pass_on(*beat);
   } else if (auto* result = std::get_if<GrantResult>(&news)) {
     expect(member.has(result->worker));
-    check_result(*result, spec_.offer);
+    check_result(*result);
     result->span.worker = result->worker;
     result->span.process = member.process;
     member.clock.place(result->span, SteadyClock().now());

@@ -293,8 +293,7 @@ MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
 std::shared_ptr<JobContext> CompanyMember::context_of(JobParts parts) {
   const std::lock_guard lock(mutex_);
   return std::make_shared<JobContext>(
-      std::move(parts), std::make_shared<const SteadyClock>(), shows_previews_,
-      shows_trajectory_, traces_);
+      std::move(parts), std::make_shared<const SteadyClock>(), traces_);
 }
 
 CoordinatorProxySpec CompanyMember::proxy_spec(
@@ -494,8 +493,6 @@ void CompanyMember::hear(News news) {
     }
   };
   if (auto* offer = std::get_if<Offer>(&news)) {
-    shows_previews_ = offer->previews;
-    shows_trajectory_ = offer->trajectory;
     traces_ = offer->trace;
     job_ = offer->job;
     channel_->set_job(hash_of(job_));

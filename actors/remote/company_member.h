@@ -192,8 +192,6 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   std::optional<Offered> offer_;
   JobRecord job_;           ///< as offered
   bool stands_by_ = false;  ///< an offer may take any time
-  bool shows_previews_ = false;
-  bool shows_trajectory_ = false;
   bool traces_ = false;
   std::function<void()> on_device_lost_;
   bool is_admitted_ = false;

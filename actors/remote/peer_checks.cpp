@@ -32,18 +32,6 @@ int num_calls(const JobRecord& job) {
   return static_cast<int>(job.schedule.timesteps.size());
 }
 
-/// `calls`: numbers of calls that it may name.
-void check_look(const char* what, std::uint64_t sample_index, int call,
-                const Tensor& latents, const JobRecord& job, int calls) {
-  const std::string place = what;
-  check_range((place + " of a sample").c_str(), sample_index, job.begin,
-              job.end);
-  check_range((place + " of a call").c_str(), call, 0, calls);
-  check_that(latents.dtype() == DType::f32 &&
-                 latents.shape() == Shape(job.latent_shape),
-             place + ": latents of another shape or kind than the job's");
-}
-
 void check_task(const SampleTask& work, const JobRecord& job) {
   const Task& task = work.task;
   const int calls = num_calls(job);
@@ -74,23 +62,10 @@ void check_task(const SampleTask& work, const JobRecord& job) {
 
 }  // namespace
 
-void check_result(const GrantResult& result, const Offer& offer) {
-  const JobRecord& job = offer.job;
+void check_result(const GrantResult& result) {
   check_that(result.span.duration >= Duration{} &&
                  result.span.duration <= kLongestPass,
              "a pass that took longer than any can");
-  check_that(offer.previews || result.previews.empty(),
-             "previews, which the job does not show");
-  check_that(offer.trajectory || result.points.empty(),
-             "points of a trajectory, which the job does not keep");
-  for (const Preview& preview : result.previews) {
-    check_look("a preview", preview.sample_index, preview.call, preview.latents,
-               job, num_calls(job));
-  }
-  for (const TrajectoryPoint& point : result.points) {
-    check_look("a point", point.sample_index, point.calls, point.latents, job,
-               num_calls(job) + 1);
-  }
 }
 
 void check_grant(const Grant& grant, const JobRecord& job) {

@@ -9,10 +9,10 @@
 
 namespace troupe::actors {
 
-/// A result that came from another process: it shows only what was asked for,
-/// of samples and calls of the job and in its shape.
+/// A result that came from another process: its pass took a time that a clock
+/// can count.
 /// Errors: Errc::corrupt_file.
-void check_result(const GrantResult& result, const Offer& offer);
+void check_result(const GrantResult& result);
 
 /// A grant that came from the coordinator's process: its tasks are of samples,
 /// calls and segments of the job, and have the slots that their kind needs.

@@ -7,8 +7,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Bytes that may wait for a link before previews and beats are left out.
-constexpr std::size_t kCreditOfExtras = std::size_t{4} << 20U;
+/// Bytes that may wait for a link before beats are left out.
+constexpr std::size_t kCreditOfBeats = std::size_t{4} << 20U;
 
 template <typename Base>
 class Proxy : public Base {
@@ -103,12 +103,7 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
             carry(beat);
           }
         },
-        [this](GrantResult& result) {
-          if (is_behind()) {
-            result.previews.clear();
-          }
-          carry(std::move(result));
-        },
+        [this](GrantResult& result) { carry(std::move(result)); },
         [](const ValuesFetched&) {},  // the coordinator tells itself
         [this](const JobFault& fault) { spec_.on_fault(fault.cause); },
         [this](const DrainProcess& drain) { carry(drain); },
@@ -124,10 +119,10 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
 
  private:
   /// The link is slower than the workers. What waits is bounded by the grants
-  /// that the coordinator gives before it has their results, if nothing else is
-  /// added: no previews, and no beats, since results are signs of life too.
+  /// that the coordinator gives before it has their results, if no beats are
+  /// added: results are signs of life too.
   [[nodiscard]] bool is_behind() const {
-    return outbox_->num_waiting() > kCreditOfExtras;
+    return outbox_->num_waiting() > kCreditOfBeats;
   }
 
   CoordinatorProxySpec spec_;

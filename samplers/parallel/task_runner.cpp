@@ -28,9 +28,8 @@ TaskRunner::TaskRunner(const Schedule& schedule, Evaluator& evaluator,
       noise_(noise),
       options_(options) {}
 
-std::unique_ptr<QueuedTasks> TaskRunner::queue(
-    ExecContext& ctx, std::vector<BoundTask> tasks,
-    const std::function<void(const QueuedTasks&)>& behind) {
+std::unique_ptr<QueuedTasks> TaskRunner::queue(ExecContext& ctx,
+                                               std::vector<BoundTask> tasks) {
   auto queued = std::make_unique<QueuedTasks>(std::move(tasks));
   const OpRun run{.ctx = ctx,
                   .schedule = schedule_,
@@ -56,9 +55,6 @@ std::unique_ptr<QueuedTasks> TaskRunner::queue(
   }
   if (queued->readings) {
     queued->readings->send();
-  }
-  if (behind) {
-    behind(*queued);
   }
   queued->end = ctx.mark();
   return queued;

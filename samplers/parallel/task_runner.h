@@ -42,12 +42,10 @@ class TaskRunner {
   TaskRunner(const Schedule& schedule, Evaluator& evaluator, NoiseSource& noise,
              const MethodOptions& options);
 
-  /// Queues the tasks; on the CPU, computes them. `behind`, if any, may queue
-  /// work that must be complete together with the tasks. Errors: those of the
-  /// evaluator and of `behind`.
+  /// Queues the tasks; on the CPU, computes them. Errors: those of the
+  /// evaluator.
   [[nodiscard]] std::unique_ptr<QueuedTasks> queue(
-      ExecContext& ctx, std::vector<BoundTask> tasks,
-      const std::function<void(const QueuedTasks&)>& behind = {});
+      ExecContext& ctx, std::vector<BoundTask> tasks);
   /// Waits until the queued tasks are done; later tasks may have been queued
   /// meanwhile. Results in the order of the tasks. Errors: Errc::non_finite
   /// with sample, step and, where the evaluator can say it, block when a state

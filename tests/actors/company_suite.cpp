@@ -174,9 +174,19 @@ Detours wire_detours() {
               }};
 }
 
-JobResult run_in_suite(JobSpec spec) {
+namespace {
+
+std::string company_in_force() {
   const char* const named = std::getenv("TROUPE_TEST_COMPANY");
-  const std::string company = named == nullptr ? "shared" : named;
+  return named == nullptr ? "shared" : named;
+}
+
+}  // namespace
+
+bool is_one_process() { return company_in_force() == "shared"; }
+
+JobResult run_in_suite(JobSpec spec) {
+  const std::string company = company_in_force();
   if (company == "shared") {
     return run_job(spec);
   }

@@ -16,6 +16,9 @@ namespace troupe::actors {
 ///           time; for jobs on the CPU that nothing befalls
 [[nodiscard]] JobResult run_in_suite(JobSpec spec);
 
+/// Whether that is `shared`: every value is in the coordinator's process.
+[[nodiscard]] bool is_one_process();
+
 /// Those of `wire`.
 [[nodiscard]] Detours wire_detours();
 

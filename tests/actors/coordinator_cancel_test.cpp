@@ -56,7 +56,8 @@ TEST(Cancel, OfASampleInFlightEndsItAtOnce) {
        {MethodKind::sequential, MethodKind::batch, MethodKind::cfg,
         MethodKind::picard, MethodKind::pipeline, MethodKind::stale}) {
     SCOPED_TRACE(std::string(kind->name));
-    Company company({.kind = kind, .window_size = 3, .num_segments = 2}, 2, 4);
+    Company company({.kind = kind, .window_size = 3, .num_segments = 2}, 2, 4,
+                    {.trajectory = true});
     company.raise_all();
     company.run_one(0);
     const std::uint64_t index = company.workers_of_run.begin()->first.first;
@@ -64,11 +65,10 @@ TEST(Cancel, OfASampleInFlightEndsItAtOnce) {
     ASSERT_EQ(company.reports.size(), 1U);
     EXPECT_EQ(status_of(company, index), SampleStatus::cancelled);
     EXPECT_TRUE(is_dropped(company, index));
-    const std::size_t shown = company.shown.size();
     const std::size_t sent = company.grants.size();
     company.run_to_end();
-    for (std::size_t i = shown; i < company.shown.size(); ++i) {
-      EXPECT_FALSE(company.shown[i].contains(index));
+    for (const ShowIntermediate& show : company.shown) {
+      EXPECT_NE(show.sample_index, index);
     }
     for (std::size_t i = sent; i < company.grants.size(); ++i) {
       for (const SampleTask& work : company.grants[i].tasks) {

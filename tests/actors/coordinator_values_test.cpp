@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -364,6 +365,182 @@ TEST(CoordinatorValues, FencesAWorkerThatSaysLessThanItMade) {
         auto& results = std::get<TasksDone>(less.outcome).results;
         results.back().scalars.pop_back();
       });
+}
+
+// ---- what observers get
+
+std::vector<int> calls_of(const std::vector<ShowIntermediate>& shown,
+                          bool is_preview) {
+  std::vector<int> calls;
+  for (const ShowIntermediate& show : shown) {
+    if (show.is_preview == is_preview) {
+      calls.push_back(show.call);
+    }
+  }
+  return calls;
+}
+
+bool is_freed(const Company& company, samplers::Slot slot) {
+  const auto has_it = [slot](const FreedSlots& freed) {
+    return std::ranges::find(freed.slots, slot) != freed.slots.end();
+  };
+  return std::ranges::any_of(company.freed,
+                             [&](const FreeValues& free) {
+                               return std::ranges::any_of(free.frees, has_it);
+                             }) ||
+         std::ranges::any_of(company.grants, [&](const Grant& grant) {
+           return std::ranges::any_of(grant.frees, has_it);
+         });
+}
+
+CoordinatorOptions observed(int count, int first) {
+  CoordinatorOptions options = in_processes(count, first);
+  options.trajectory = true;
+  return options;
+}
+
+TEST(CoordinatorIntermediates, AreAllShownBeforeTheirSampleEnds) {
+  for (const MethodKind kind :
+       {MethodKind::sequential, MethodKind::batch, MethodKind::cfg,
+        MethodKind::picard, MethodKind::pipeline, MethodKind::stale}) {
+    SCOPED_TRACE(std::string(kind->name));
+    Company company({.kind = kind, .window_size = 3, .num_segments = 2}, 2, 1,
+                    observed(2, 1));
+    company.raise_all();
+    for (int i = 0; i < 1000; ++i) {
+      company.run_one(i % 2);
+      answer_fetches(company);
+    }
+    EXPECT_TRUE(company.reports.empty()) << "points are on their way";
+    ASSERT_FALSE(company.intermediates.empty());
+    while (!company.intermediates.empty()) {
+      company.copy();
+    }
+    EXPECT_EQ(num_done(company), 1U);
+    EXPECT_EQ(company.times_ended, 1);
+    EXPECT_EQ(calls_of(company.shown, false),
+              (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
+TEST(CoordinatorIntermediates, AreAPreviewEverySoManyCalls) {
+  CoordinatorOptions options = in_processes(1);
+  options.preview_every = 2;
+  Company company({.kind = MethodKind::batch}, 1, 1, options);
+  company.raise_all();
+  while (company.run_one(0)) {
+  }
+  EXPECT_TRUE(company.reports.empty()) << "they are copied in no time";
+  while (!company.intermediates.empty()) {
+    company.copy();
+  }
+  EXPECT_EQ(num_done(company), 1U);
+  EXPECT_EQ(calls_of(company.shown, true), (std::vector<int>{0, 2, 4}));
+}
+
+TEST(CoordinatorIntermediates, OfAnotherProcessDelayNoImage) {
+  CoordinatorOptions options = in_processes(1, 1);
+  options.preview_every = 1;
+  Company company({.kind = MethodKind::batch}, 1, 2, options);
+  company.raise_all();
+  while (company.run_one(0)) {
+    answer_fetches(company);
+  }
+  EXPECT_EQ(num_done(company), 2U);
+  EXPECT_EQ(company.intermediates.size(), 2U) << "one of a sample at a time";
+  while (!company.intermediates.empty()) {
+    company.copy();
+  }
+  EXPECT_TRUE(company.shown.empty()) << "of samples that have ended";
+}
+
+TEST(CoordinatorIntermediates, KeepTheirValuesUntilTheyAreCopied) {
+  Company company({.kind = MethodKind::sequential}, 1, 1, observed(1, 1));
+  company.raise_all();
+  for (int i = 0; i < 3; ++i) {
+    company.run_one(0);
+  }
+  company.on(TimeTick{});
+  (void)company.copy();  // the initial state
+  const samplers::Slot first =
+      company.intermediates.front().values.at(0).name.slot;
+  EXPECT_EQ(company.intermediates.front().values.at(0).process, 1);
+  EXPECT_FALSE(is_freed(company, first));
+  (void)company.copy();
+  company.on(TimeTick{});
+  EXPECT_TRUE(is_freed(company, first));
+}
+
+TEST(CoordinatorIntermediates, BeginTheSampleAnewIfAPointIsLostBeforeItsCut) {
+  CoordinatorOptions options = observed(2, 1);
+  options.cuts = {.interval = std::chrono::milliseconds(10), .calls = 2};
+  for (const bool is_late : {false, true}) {
+    Company company({.kind = MethodKind::sequential}, 2, 1, options);
+    company.raise_all();
+    const int worker = company.mailboxes[0].empty() ? 1 : 0;
+    for (int i = 0; i < 100 && company.cuts.empty(); ++i) {
+      company.now += std::chrono::milliseconds(10);
+      company.run_one(worker);
+    }
+    (void)company.take_cut();
+    while (!company.intermediates.empty() && !is_late) {
+      (void)company.copy();
+    }
+    const std::size_t shown = company.shown.size();
+    company.on(ProcessDown{1 + worker, {Errc::unreachable, "p", "gone", {}}});
+    // What the lost process held is not the point: it is not at home.
+    EXPECT_EQ(company.restores.size(), is_late ? 0U : 1U);
+    company.run_to_end();
+    EXPECT_EQ(num_done(company), 1U);
+    std::vector<int> calls = calls_of(company.shown, false);
+    calls.erase(calls.begin(), calls.begin() + static_cast<int>(shown));
+    EXPECT_EQ(calls.front(), is_late ? 0 : 3) << "later ones were shown";
+    EXPECT_EQ(calls.back(), 5);
+  }
+}
+
+TEST(CoordinatorIntermediates, OfAPreviewThatIsLostAreLeftOut) {
+  CoordinatorOptions options = in_processes(1, 1);
+  options.preview_every = 1;
+  Company company({.kind = MethodKind::sequential}, 1, 1, options);
+  company.raise_all();
+  company.run_one(0);
+  const auto values = company.copy(false).values;
+  ASSERT_EQ(values.size(), 2U) << "the state and the network's output";
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 1U);
+  EXPECT_EQ(company.reports.front().progress.nfe, 5) << "nothing was repeated";
+  EXPECT_EQ(calls_of(company.shown, true).front(), 1);
+}
+
+TEST(CoordinatorIntermediates, OfAPointThatIsGoneAreMadeAnew) {
+  Company company({.kind = MethodKind::sequential}, 1, 1, observed(1, 1));
+  company.raise_all();
+  company.run_one(0);
+  (void)company.copy();
+  const std::uint32_t run = company.copy(false).run;
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 1U);
+  EXPECT_GT(company.workers_of_run.rbegin()->first.second, run);
+  EXPECT_EQ(calls_of(company.shown, false),
+            (std::vector<int>{0, 0, 1, 2, 3, 4, 5}));
+}
+
+TEST(CoordinatorIntermediates, OfPicardAreOfTheNewestSweep) {
+  CoordinatorOptions options = observed(1, 1);
+  Company company({.kind = MethodKind::picard, .window_size = 3}, 1, 1,
+                  options);
+  company.raise_all();
+  while (company.run_one(0)) {
+    answer_fetches(company);
+  }
+  std::map<int, std::vector<FetchIntermediate>> by_call;
+  while (!company.intermediates.empty()) {
+    const FetchIntermediate fetch = company.copy();
+    by_call[fetch.call].push_back(fetch);
+  }
+  EXPECT_EQ(by_call.size(), 6U);
+  EXPECT_EQ(calls_of(company.shown, false).size(), 6U) << "each once";
 }
 
 }  // namespace

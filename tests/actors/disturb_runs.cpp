@@ -53,6 +53,13 @@ std::string difference(const DisturbedRun& run, const DisturbedRun& plain) {
     if (!bytes_equal(latents, found->second)) {
       return "sample " + std::to_string(index) + " has other bytes";
     }
+    for (const auto& [call, point] : plain.points.at(index)) {
+      const auto& points = run.points.at(index);
+      if (!points.contains(call) || !bytes_equal(point, points.at(call))) {
+        return "sample " + std::to_string(index) + " has another point " +
+               std::to_string(call);
+      }
+    }
   }
   if (run.result.nfe != plain.result.nfe ||
       run.result.rounds != plain.result.rounds) {

@@ -268,6 +268,7 @@ DisturbedRun run_disturbed(const samplers::MethodOptions& method,
     return disturber.make_executor(worker);
   };
   job.spec.restart.max_restarts = 1000;
+  job.spec.trajectory = true;
   if (has_freeze(plan)) {
     job.spec.lease = {.least = std::chrono::milliseconds(150)};
     // On a busy machine an honest worker loses so short a lease too. That must
@@ -284,6 +285,7 @@ DisturbedRun run_disturbed(const samplers::MethodOptions& method,
   DisturbedRun run;
   run.result = run_company(job.spec, detours);
   run.latents = std::move(job.seen.latents);
+  run.points = std::move(job.seen.points);
   disturber.tell(run);
   return run;
 }

@@ -54,6 +54,8 @@ inline constexpr std::uint64_t kUndisturbed = ~std::uint64_t{0};
 struct DisturbedRun {
   JobResult result;
   std::map<std::uint64_t, Tensor> latents;  ///< by sample
+  /// Of the trajectories, by sample and call.
+  std::map<std::uint64_t, std::map<int, Tensor>> points;
   /// How often each kind really struck.
   std::array<int, std::size(kDisturbances)> struck{};
   /// Passes that computed values after the end of their worker.

@@ -72,8 +72,7 @@ class JoinedJob {
     company_ = spawn_company(
         system_,
         {{&seen}, [this](JobHistory record) { record_ = std::move(record); }},
-        {options, job_, store(kHomeProcess), {}, 0, false}, {node(0)},
-        detours_);
+        {options, job_, store(kHomeProcess), {}, false}, {node(0)}, detours_);
     scheduler_.run();
   }
   JoinedJob(const JoinedJob&) = delete;

@@ -140,8 +140,6 @@ class LinkedCompany {
 
 Offer offer_of(const JobSpec& spec) {
   Offer offer;
-  offer.previews = spec.preview_every > 0;
-  offer.trajectory = spec.trajectory;
   offer.trace = spec.trace;
   const samplers::Evaluator& evaluator = *spec.parts.evaluator;
   const Shape shape = evaluator.latent_shape();

@@ -19,11 +19,11 @@ class Config final : public caf::actor_system_config {
 
 template <typename T>
 class InProcessMessages : public testing::Test {};
-using Types =
-    testing::Types<Grant, GrantResult, Redirect, Recall, DrainProcess,
-                   ProcessJoined, AdmitProcess, RefuseProcess, CancelSample,
-                   CutTaken, DropRuns, WorkerFault, SampleOutcome,
-                   OutcomeReleased, Preview, TracePass, EndJob>;
+using Types = testing::Types<Grant, GrantResult, Redirect, Recall, DrainProcess,
+                             ProcessJoined, AdmitProcess, RefuseProcess,
+                             CancelSample, CutTaken, DropRuns, WorkerFault,
+                             SampleOutcome, OutcomeReleased,
+                             IntermediateFetched, Preview, TracePass, EndJob>;
 TYPED_TEST_SUITE(InProcessMessages, Types);
 
 TYPED_TEST(InProcessMessages, RefuseToBeSerialised) {

@@ -53,7 +53,7 @@ TEST(Outbox, CountsWhatWaits) {
 
 TEST(Outbox, GrowsByResultsAloneBehindASlowLink) {
   constexpr int kResults = 100;
-  const Tensor latents(Shape({4, 256, 256}), DType::f32);  // 1 MiB
+  constexpr std::size_t kValues = 20'000;  // some 200 KiB
   FullHub hub;
   const auto outbox = std::make_shared<Outbox>(hub, kPeer);
   {
@@ -69,7 +69,7 @@ TEST(Outbox, GrowsByResultsAloneBehindASlowLink) {
     for (int i = 0; i < kResults; ++i) {
       GrantResult result;
       result.grants = {static_cast<std::uint64_t>(i)};
-      result.previews = {{0, 0, latents}};
+      result.reads.resize(kValues, {{1U << 30U, 1, 1}, 1U << 30U});
       self->send(proxy, std::move(result));
       self->send(proxy, WorkerBeat{});
     }
@@ -79,17 +79,15 @@ TEST(Outbox, GrowsByResultsAloneBehindASlowLink) {
     self->send_exit(proxy, caf::exit_reason::user_shutdown);
     self->wait_for(proxy);
   }
-  EXPECT_LT(outbox->num_waiting(), 8U << 20U);
+  EXPECT_GT(outbox->num_waiting(), 8U << 20U);
   hub.has_room = true;
   outbox->on_room();
   std::vector<std::uint64_t> grants;
-  std::size_t previews = 0;
   int beats = 0;
   for (const net::SharedBytes& record : hub.arrived) {
     const wire::News news = wire::decode_news(record.span().subspan(1));
     if (const auto* result = std::get_if<GrantResult>(&news)) {
       grants.push_back(result->grants.at(0));
-      previews += result->previews.size();
     } else {
       ++beats;
     }
@@ -98,9 +96,8 @@ TEST(Outbox, GrowsByResultsAloneBehindASlowLink) {
   for (std::size_t i = 0; i < grants.size(); ++i) {
     EXPECT_EQ(grants[i], i);
   }
-  EXPECT_GE(previews, 4U);
-  EXPECT_LE(previews, 6U);
-  EXPECT_LT(beats, 8);
+  EXPECT_GE(beats, 1);
+  EXPECT_LT(beats, kResults / 2) << "beats are left out";
 }
 
 }  // namespace

@@ -189,7 +189,20 @@ class Company {
         fetches.pop_front();
         on(ValuesFetched{fetch.sample_index, fetch.run, {}});
       }
+      if (!intermediates.empty()) {
+        copy();
+      }
     }
+  }
+
+  /// The oldest intermediate is copied; with `is_there`, its values were there.
+  FetchIntermediate copy(bool is_there = true) {
+    FetchIntermediate fetch = std::move(intermediates.front());
+    intermediates.pop_front();
+    on(IntermediateFetched{
+        fetch.sample_index, fetch.run, fetch.number,
+        is_there ? std::vector<RemoteValue>{} : fetch.values});
+    return fetch;
   }
 
   /// What the options' cuts hold.
@@ -216,7 +229,9 @@ class Company {
   /// By sample and run.
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::set<int>>
       workers_of_run;
-  std::vector<std::set<std::uint64_t>> shown;  ///< by result that counted
+  std::size_t num_counted = 0;                  ///< passes that observers see
+  std::deque<FetchIntermediate> intermediates;  ///< to be copied
+  std::vector<ShowIntermediate> shown;
   std::vector<FreeValues> freed;
   std::vector<DropRuns> dropped;
   std::deque<FetchValues> fetches;  ///< of the coordinator's process
@@ -324,9 +339,11 @@ class Company {
       values_[kHomeProcess].insert({restore.sample_index, restore.run, slot});
     }
   }
-  void perform(ShowResult& show) {
-    shown.emplace_back(show.samples.begin(), show.samples.end());
+  void perform(FetchIntermediate& fetch) {
+    intermediates.push_back(std::move(fetch));
   }
+  void perform(ShowPass& /*show*/) { ++num_counted; }
+  void perform(ShowIntermediate& show) { shown.push_back(show); }
   void perform(EndSample& ended) { reports.push_back(ended.report); }
   void perform(EndJob& over) {
     ++times_ended;

@@ -153,7 +153,12 @@ TEST(RunJob, ShowsPreviewsAndSpansWhenAsked) {
     job.spec.preview_every = 4;
     job.spec.trace = true;
     (void)job.run();
-    EXPECT_EQ(job.seen.previews.size(), 2U * 5U);
+    if (is_one_process()) {
+      EXPECT_EQ(job.seen.previews.size(), 2U * 5U);
+    }
+    for (const Preview& preview : job.seen.previews) {
+      EXPECT_EQ(preview.latents.shape(), job.evaluator.latent_shape());
+    }
     EXPECT_GE(job.seen.passes.size(), 20U);
   }
   ObservedJob quiet({.kind = MethodKind::batch});

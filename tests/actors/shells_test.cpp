@@ -87,7 +87,7 @@ class Shells : public testing::Test {
                                 ++ends_;
                                 record_ = std::move(record);
                               }},
-                             {options, job_, store_, {}, 0, false},
+                             {options, job_, store_, {}, false},
                              {{.workers = cpu_workers(kWorkers),
                                .restart = restart,
                                .job = job_,

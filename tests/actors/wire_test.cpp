@@ -156,16 +156,15 @@ TEST(Fields, NameEveryMember) {
       samplers::ScheduleTable, samplers::NoiseLevel, samplers::GraphNode,
       samplers::GraphEdge, samplers::GraphTable, samplers::MethodOptions,
       ValueName, samplers::TaskResult, RemoteValue, FreedSlots, Grant, Failure,
-      HeldValue, ReadValue, Preview, TrajectoryPoint, TraceSpan, TasksDone,
-      TasksFailed, InputsGone, TasksReturned, GrantResult, WorkerUp, WorkerDown,
-      WorkerBeat, FreeValues, DropRuns, Redirect, Recall, DeviceMeans,
-      ProcessMeans, ProcessJoined, AdmitProcess, RefuseProcess, CancelSample,
-      DrainProcess, Offer, Join, EndWorker, PeerTokens, PeerAddress, JobOver,
-      ProcessReport, DamagedValue, EncoderRecord, EncodingRecord, StandBy,
-      EncodingDone, EncodingRefused, NextJob, RunValueKey, ConditionKey,
-      LatentsKey, ProbeKey, PaceKey, ModelFilesKey, ModelChunksKey,
-      ModelChunkKey, LinkPace, Welcome, PeerGreeting, AskStatus, AskStop,
-      Granted>();
+      HeldValue, ReadValue, TraceSpan, TasksDone, TasksFailed, InputsGone,
+      TasksReturned, GrantResult, WorkerUp, WorkerDown, WorkerBeat, FreeValues,
+      DropRuns, Redirect, Recall, DeviceMeans, ProcessMeans, ProcessJoined,
+      AdmitProcess, RefuseProcess, CancelSample, DrainProcess, Offer, Join,
+      EndWorker, PeerTokens, PeerAddress, JobOver, ProcessReport, DamagedValue,
+      EncoderRecord, EncodingRecord, StandBy, EncodingDone, EncodingRefused,
+      NextJob, RunValueKey, ConditionKey, LatentsKey, ProbeKey, PaceKey,
+      ModelFilesKey, ModelChunksKey, ModelChunkKey, LinkPace, Welcome,
+      PeerGreeting, AskStatus, AskStop, Granted>();
   expect_all_members<SampleTask>(num_members<samplers::Task>() - 1);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);

@@ -92,31 +92,27 @@ TEST(Execute, PutsAnErrorIntoTheResult) {
             Errc::unsupported);
 }
 
-TEST(Execute, ShowsNothingOfAGrantThatFailed) {
+TEST(Execute, WritesNothingOfAGrantThatFailed) {
   Shop shop;
   ExecContext ctx;
-  JobContext shown(shop.job.parts, unowned(shop.clock), true, true);
   const auto method = make_method(shop.method, shop.schedule);
   Grant evaluates;
   evaluates.tasks.push_back({4, method->ready(samplers::kNothingAhead).at(0)});
   const GrantResult first =
-      Execution(evaluates, ctx, shown, shop.samples).finish();
+      Execution(evaluates, ctx, shop.job, shop.samples).finish();
   ASSERT_TRUE(method->apply(std::get<TasksDone>(first.outcome).results.at(0)));
   const samplers::Task step = method->ready(samplers::kNothingAhead).at(0);
   Grant steps;
-  steps.tasks = {{4, step}};
-  EXPECT_EQ(Execution(steps, ctx, shown, shop.samples).finish().previews.size(),
-            1U);
   // What stands for the state of sample 5 is none.
   for (const samplers::Slot slot : step.inputs) {
     shop.samples.open(5)->put(slot, Tensor({1}, DType::f32));
   }
   steps.tasks = {{4, step}, {5, step}};
   const GrantResult failed =
-      Execution(steps, ctx, shown, shop.samples).finish();
+      Execution(steps, ctx, shop.job, shop.samples).finish();
   EXPECT_TRUE(std::holds_alternative<TasksFailed>(failed.outcome));
-  EXPECT_TRUE(failed.previews.empty());
-  EXPECT_TRUE(failed.points.empty());
+  EXPECT_TRUE(failed.held.empty());
+  EXPECT_FALSE(shop.samples.open(4)->has(step.outputs.at(0)));
 }
 
 TEST(Execute, SaysWhichInputsItsProcessHasLost) {

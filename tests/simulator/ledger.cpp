@@ -393,21 +393,16 @@ void Ledger::check_task(const SampleTask& work, int execution_class) {
   expect(tasks_.insert(name_of(work)).second, "a task is at two workers", work);
 }
 
-std::set<std::uint64_t> Ledger::countable_in(
-    const std::vector<std::uint64_t>& grants) const {
-  std::set<std::uint64_t> samples;
-  for (const std::uint64_t grant : grants) {
-    const auto held = grants_.find(grant);
-    if (held == grants_.end()) {
-      continue;
-    }
-    const SampleTask& work = held->second.task;
-    const auto sample = samples_.find(work.sample_index);
-    if (sample != samples_.end() && sample->second.run == work.run) {
-      samples.insert(work.sample_index);
-    }
+std::optional<std::uint32_t> Ledger::run_of(std::uint64_t sample_index) const {
+  const auto sample = samples_.find(sample_index);
+  return sample == samples_.end() ? std::nullopt
+                                  : std::optional(sample->second.run);
+}
+
+void Ledger::asked(const ShowIntermediate& show, Symbol state) {
+  if (!show.is_preview) {
+    points_[show.sample_index][show.call] = state;
   }
-  return samples;
 }
 
 void Ledger::asked(const FenceWorker& fence, TimePoint now) {
@@ -451,6 +446,10 @@ void Ledger::asked(const EndSample& end,
          name + " has other latents than undisturbed");
   expect(!scenario_.decode || home->find(kPixelsSlot) == plain.pixels,
          name + " has other pixels than undisturbed");
+  // What was on its way when the whole company ended is not shown again.
+  expect(!scenario_.is_observed || scenario_.rebuild_at > 0 ||
+             points_[index] == plain.points,
+         name + " was shown with other points than undisturbed");
   const samplers::Progress& progress = end.report.progress;
   expect(progress.nfe == plain.progress.nfe &&
              progress.rounds == plain.progress.rounds,

@@ -45,6 +45,8 @@ class Ledger {
   /// `home`: the values of that run in the coordinator's process, if the sample
   /// is done.
   void asked(const EndSample& end, const std::shared_ptr<SymbolTable>& home);
+  /// `state`: of what observers get.
+  void asked(const ShowIntermediate& show, Symbol state);
   void asked(const FenceWorker& fence, TimePoint now);
   void asked(const AdmitProcess& admit);
   void asked(const FetchValues& fetch);
@@ -76,9 +78,9 @@ class Ledger {
   [[nodiscard]] bool is_held(std::uint64_t grant) const {
     return grants_.contains(grant);
   }
-  /// The samples that wait for what a pass of these grants makes.
-  [[nodiscard]] std::set<std::uint64_t> countable_in(
-      const std::vector<std::uint64_t>& grants) const;
+  /// Of a sample in flight.
+  [[nodiscard]] std::optional<std::uint32_t> run_of(
+      std::uint64_t sample_index) const;
   /// Whether a task that makes the value is granted.
   [[nodiscard]] bool is_being_made(const ValueName& name) const;
   /// Whether a task that reads the value is granted to the worker.
@@ -165,6 +167,8 @@ class Ledger {
   std::map<std::pair<std::uint64_t, std::uint64_t>, Losses> losses_;
   std::map<int, std::uint64_t> machines_;  ///< of processes that say it
   std::map<std::uint64_t, InFlight> samples_;
+  /// By sample and call: the points that observers have.
+  std::map<std::uint64_t, std::map<int, Symbol>> points_;
   std::set<std::uint64_t> ended_;
   std::set<std::uint64_t> unwanted_;  ///< somebody has cancelled them
   std::uint64_t reported_ = 0;

@@ -120,11 +120,35 @@ inline Sabotage dropping_one_run_too_many() {
   });
 }
 
-/// As if what a worker shows were passed on before the policy has looked at it.
-inline Sabotage showing_whatever_comes() {
-  return adding<Grant>([](const Grant& grant) {
+/// Before it is in the coordinator's process.
+inline Sabotage showing_what_is_elsewhere() {
+  return adding<FetchIntermediate>([](const FetchIntermediate& fetch) {
     return std::vector<CoordinatorCommand>{
-        ShowResult{{grant.tasks.at(0).sample_index}}};
+        ShowIntermediate{fetch.sample_index, fetch.call}};
+  });
+}
+
+/// Observers miss every second point.
+inline Sabotage leaving_out_points() {
+  Sabotage sabotage;
+  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
+    std::erase_if(commands, [](const CoordinatorCommand& command) {
+      const auto* const show = std::get_if<ShowIntermediate>(&command);
+      return show != nullptr && show->call % 2 == 1;
+    });
+  };
+  return sabotage;
+}
+
+/// A point is freed while it is copied.
+inline Sabotage freeing_what_is_shown() {
+  return adding<FetchIntermediate>([](const FetchIntermediate& fetch) {
+    std::vector<CoordinatorCommand> frees;
+    for (const RemoteValue& value : fetch.values) {
+      frees.emplace_back(FreeValues{
+          value.process, {{fetch.sample_index, fetch.run, {value.name.slot}}}});
+    }
+    return frees;
   });
 }
 
@@ -280,8 +304,8 @@ inline Sabotage keeping_what_is_cancelled() {
 
 inline Sabotage showing_what_is_cancelled() {
   return adding<EndSample>([](const EndSample& end) {
-    return is_cancel(end) ? std::vector<CoordinatorCommand>{ShowResult{
-                                {end.report.sample_index}}}
+    return is_cancel(end) ? std::vector<CoordinatorCommand>{ShowIntermediate{
+                                end.report.sample_index}}
                           : std::vector<CoordinatorCommand>{};
   });
 }

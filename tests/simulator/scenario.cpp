@@ -221,6 +221,7 @@ Scenario drawn_scenario(std::uint64_t seed, const FaultRates& rates,
   }
   add_joins(scenario, rates, span, random);
   delay_starts(scenario, random);
+  scenario.is_observed = Random(split_mix(seed)).chance(0.5);
   add_value_budgets(scenario, random);
   if (link_rates == nullptr) {
     aim_ends_at_cuts(scenario, random);
@@ -251,11 +252,16 @@ Scenario make_linked_scenario(std::uint64_t seed, const FaultRates& rates,
 std::uint64_t sample_bytes(const Scenario& scenario, int process,
                            int max_open) {
   const Variant& variant = *scenario.variant;
+  const int calls = variant.schedule->num_model_calls();
+  const ValueSizes& sizes = scenario.value_sizes;
   const std::uint64_t bytes = bytes_of(
-      variant.method.kind->most_live(
-          variant.method, variant.schedule->num_model_calls(), max_open),
-      scenario.value_sizes);
-  return bytes * (process == kHomeProcess ? 3 : 2);
+      variant.method.kind->most_live(variant.method, calls, max_open), sizes);
+  const auto previews = static_cast<std::uint64_t>(calls / kPreviewEvery + 1);
+  const std::uint64_t observed =
+      static_cast<std::uint64_t>(calls) * sizes.state +
+      previews * (sizes.state + sizes.output);
+  return bytes * (process == kHomeProcess ? 3 : 2) +
+         (scenario.is_observed ? observed : 0);
 }
 
 std::string to_string(const Scenario& scenario) {
@@ -269,6 +275,7 @@ std::string to_string(const Scenario& scenario) {
                         scenario.num_at_start) +
          " that join in " + std::to_string(scenario.num_processes) +
          " processes, " + std::to_string(scenario.faults.size()) + " faults" +
+         (scenario.is_observed ? ", observed" : "") +
          (scenario.links ? ", linked, with " +
                                std::to_string(scenario.links->faults.size()) +
                                " faults of links"

@@ -25,6 +25,9 @@ struct Variant {
 /// Every method of the table, with several choices of options and lengths.
 [[nodiscard]] const std::vector<Variant>& variants();
 
+/// Of a job that is observed: model calls between previews.
+inline constexpr int kPreviewEvery = 3;
+
 /// One job and its faults. Everything in it follows from the seed.
 struct Scenario {
   std::uint64_t seed = 0;
@@ -40,6 +43,7 @@ struct Scenario {
   std::vector<DeviceModel> devices;  ///< by worker
   int max_rows = 1;
   bool decode = true;
+  bool is_observed = false;  ///< observers get trajectories and previews
   ValueSizes value_sizes = {
       .state = 5, .output = 3, .boundary = 7, .skips = 6, .pixels = 4};
   /// By process: what it keeps for values; 0: no limit.

@@ -68,6 +68,7 @@ struct Outcome {
   std::uint64_t tasks_of_joined = 0;  ///< of num_tasks
   int rebuilds = 0;                   ///< of the whole company
   int restores = 0;                   ///< samples that went back to a cut
+  std::uint64_t intermediates = 0;    ///< that observers got
   int empty_pulls = 0;  ///< questions for a value that its holder had not
   LinkHazards links;
 };

@@ -219,6 +219,7 @@ PlainEnd plain_end(const samplers::MethodOptions& options,
   const std::unique_ptr<samplers::Method> method =
       samplers::make_method(options, schedule);
   SymbolTable table(sample_index);
+  std::map<int, Symbol> points;
   while (!method->done()) {
     const std::vector<Task> tasks = method->ready(samplers::kNothingAhead);
     require(!tasks.empty(), Errc::internal, "simulator",
@@ -230,13 +231,20 @@ PlainEnd plain_end(const samplers::MethodOptions& options,
       for (std::size_t k = 0; k < task.outputs.size(); ++k) {
         (void)table.put(task.outputs[k], made->outputs[k]);
       }
+      if (const auto step = samplers::step_of(task)) {
+        if (task.from == 0) {
+          points[0] = table.find(step->state).value();
+        }
+        points[task.to] = table.find(step->next_state).value();
+      }
       if (const auto dead = method->apply(made->result)) {
         table.erase(*dead);
       }
     }
   }
   const Symbol latents = table.find(method->result_slot()).value();
-  return {latents, decoded(latents), table.size(), method->progress()};
+  return {latents, decoded(latents), table.size(), method->progress(),
+          std::move(points)};
 }
 
 }  // namespace troupe::actors::simulator

@@ -110,6 +110,7 @@ struct PlainEnd {
   Symbol pixels = 0;
   std::size_t slots_left = 0;  ///< when it is done, without pixels
   samplers::Progress progress;
+  std::map<int, Symbol> points;  ///< of the trajectory, by call
 };
 [[nodiscard]] PlainEnd plain_end(const samplers::MethodOptions& options,
                                  const samplers::Schedule& schedule,

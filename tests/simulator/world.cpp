@@ -38,6 +38,8 @@ CoordinatorOptions World::coordinator_options(const Scenario& scenario,
   options.workers.assign(scenario.workers.begin(),
                          scenario.workers.begin() + num_workers);
   options.decode = scenario.decode;
+  options.trajectory = scenario.is_observed;
+  options.preview_every = scenario.is_observed ? kPreviewEvery : 0;
   options.value_sizes = scenario.value_sizes;
   for (int w = 0; w < num_workers; ++w) {
     const int process = scenario.workers[static_cast<std::size_t>(w)].process;
@@ -144,7 +146,6 @@ void World::handle(ToCoordinator& message) {
             [this](std::uint64_t grant) { return ledger_.is_held(grant); })
             ? 0
             : 1;
-    countable_ = ledger_.countable_in(result->grants);
     ledger_.heard(*result);
   } else if (const auto* ended = std::get_if<ProcessDown>(&message.event)) {
     ledger_.heard(*ended, now());
@@ -152,6 +153,9 @@ void World::handle(ToCoordinator& message) {
     ledger_.heard(*joined);
   } else if (const auto* drain = std::get_if<DrainProcess>(&message.event)) {
     ledger_.heard(*drain);
+  } else if (const auto* came =
+                 std::get_if<IntermediateFetched>(&message.event)) {
+    intermediate_ = came;
   }
   std::vector<CoordinatorCommand> commands =
       coordinator_.on(message.event, now());
@@ -161,7 +165,7 @@ void World::handle(ToCoordinator& message) {
   for (CoordinatorCommand& command : commands) {
     std::visit([this](auto& c) { perform(c); }, command);
   }
-  countable_.clear();
+  intermediate_ = nullptr;
   ledger_.check_answers();
   if (const auto* cancel = std::get_if<CancelSample>(&message.event)) {
     check_cancelled(*cancel);
@@ -326,12 +330,16 @@ void World::perform(Recall& recall) {
        ToWorker{recall.worker, recall.epoch, std::move(recall)});
 }
 
-void World::perform(ShowResult& show) {
-  const auto counts = [this](std::uint64_t sample) {
-    return countable_.contains(sample);
-  };
-  ledger_.expect(std::ranges::all_of(show.samples, counts),
-                 "what did not count is shown");
+void World::perform(ShowIntermediate& show) {
+  const bool is_there = intermediate_ != nullptr &&
+                        intermediate_->gone.empty() &&
+                        intermediate_->sample_index == show.sample_index &&
+                        ledger_.run_of(show.sample_index) == intermediate_->run;
+  ledger_.expect(is_there, "what did not come is shown");
+  if (is_there) {
+    ++outcome_.intermediates;
+    ledger_.asked(show, copied_.at(intermediate_->number));
+  }
 }
 
 void World::perform(EndSample& end) {

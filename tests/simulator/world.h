@@ -152,12 +152,16 @@ class World final : private LinkListener {
   void perform(FetchValues& fetch);
   void perform(TakeCut& take);
   void perform(RestoreCut& restore);
+  void copy_intermediate(const FetchIntermediate& fetch,
+                         std::vector<RemoteValue> gone);
   void perform(Redirect& redirect);
   void perform(Recall& recall);
   void perform(AdmitProcess& admit);
   void perform(RefuseProcess& refuse);
   void perform(ReleaseProcess& release);
-  void perform(ShowResult& show);
+  void perform(FetchIntermediate& fetch);
+  void perform(ShowPass& /*show*/) {}
+  void perform(ShowIntermediate& show);
   void perform(EndSample& end);
   void perform(JobProgress& progress);
   void perform(FenceWorker& fence);
@@ -338,8 +342,9 @@ class World final : private LinkListener {
   std::uint64_t next_pass_ = 0;
   TimePoint ended_{};      ///< the job
   TimePoint last_work_{};  ///< when a pass ended or a worker began
-  std::set<std::uint64_t>
-      countable_;  ///< samples that the result in hand is of
+  const IntermediateFetched* intermediate_ = nullptr;  ///< in hand
+  /// Of intermediates, by number: the state as it was copied.
+  std::map<std::uint64_t, Symbol> copied_;
   std::vector<ValueName> granted_inputs_;  ///< by the event in hand
   // With links.
   std::deque<Member> members_;       ///< [process - 1]

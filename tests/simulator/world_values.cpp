@@ -30,6 +30,44 @@ void World::perform(FetchValues& fetch) {
       fetch.values);
 }
 
+/// As CutKeeper::copy.
+void World::perform(FetchIntermediate& fetch) {
+  std::vector<RemoteValue> remote;
+  std::ranges::copy_if(
+      fetch.values, std::back_inserter(remote),
+      [](const RemoteValue& value) { return value.process != kHomeProcess; });
+  begin_fetch({.process = kHomeProcess,
+               .then =
+                   [this, fetch](std::vector<RemoteValue> gone) {
+                     copy_intermediate(fetch, std::move(gone));
+                   },
+               .is_awaited =
+                   [this](const ValueName& name) {
+                     // Another may have taken its place.
+                     return is_current(name) && is_listed(name);
+                   }},
+              remote);
+}
+
+void World::copy_intermediate(const FetchIntermediate& fetch,
+                              std::vector<RemoteValue> gone) {
+  const ValueName& state = fetch.values.front().name;
+  const auto table = store(kHomeProcess).open(state.sample_index, state.run);
+  const bool is_here =
+      std::ranges::all_of(fetch.values, [&table](const RemoteValue& value) {
+        return table->find(value.name.slot).has_value();
+      });
+  if (gone.empty() && !is_here) {
+    gone = fetch.values;
+  }
+  if (gone.empty()) {
+    copied_[fetch.number] = table->find(state.slot).value();
+  }
+  queue_.add(now(),
+             ToCoordinator{IntermediateFetched{fetch.sample_index, fetch.run,
+                                               fetch.number, std::move(gone)}});
+}
+
 void World::perform(TakeCut& take) {
   ++outcome_.cuts;
   std::erase_if(cuts_[take.sample_index], [&take](const auto& entry) {
