@@ -18,13 +18,6 @@ namespace {
 
 constexpr auto kPulse = std::chrono::milliseconds(250);
 
-/// Receipts of outcomes and the keeper of cuts send these messages to the
-/// coordinator; other actors cannot.
-using ShellActor =
-    CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>,
-                             caf::reacts_to<CutTaken>,
-                             caf::reacts_to<IntermediateFetched>>;
-
 /// What observers get of the values: the state's latents, or the clean latents
 /// that the network's output implies. Empty for values of another kind or
 /// shape, which a peer can send, and out of memory.
@@ -54,7 +47,7 @@ Tensor latents_of(const CutKeeper::Values& values,
 /// Receipts may outlive the coordinator, and the actors' system too.
 class ReceiptBook {
  public:
-  void open(const ShellActor& coordinator) {
+  void open(const CoordinatorActor& coordinator) {
     const std::lock_guard lock(mutex_);
     coordinator_ = caf::actor_cast<caf::actor_addr>(coordinator);
   }
@@ -64,8 +57,8 @@ class ReceiptBook {
   }
   void release(std::uint64_t sample_index) noexcept {
     const std::lock_guard lock(mutex_);
-    if (const auto to = caf::actor_cast<ShellActor>(coordinator_)) {
-      caf::anon_send(to, OutcomeReleased{sample_index});
+    if (const auto to = caf::actor_cast<CoordinatorActor>(coordinator_)) {
+      caf::anon_send(to, CoordinatorEvent(OutcomeReleased{sample_index}));
     }
   }
 
@@ -75,12 +68,12 @@ class ReceiptBook {
   caf::actor_addr coordinator_;
 };
 
-class CoordinatorShell final : public ShellActor::base {
+class CoordinatorShell final : public CoordinatorActor::base {
  public:
   CoordinatorShell(caf::actor_config& config,
                    std::shared_ptr<CoordinatorPolicy> policy,
                    CoordinatorSpec spec)
-      : ShellActor::base(config),
+      : CoordinatorActor::base(config),
         policy_(std::move(policy)),
         spec_(std::move(spec)),
         workers_(spec_.options.workers.size()) {
@@ -131,42 +124,27 @@ class CoordinatorShell final : public ShellActor::base {
             feed(up);
           });
         },
-        [this](const WorkerDown& down) { guarded([&] { feed(down); }); },
-        [this](const WorkerBeat& beat) { guarded([&] { feed(beat); }); },
-        [this](GrantResult& result) {
+        [this](CoordinatorEvent& event) {
           guarded([&] {
-            if (spec_.inbox->push(std::move(result))) {
-              send(this, drain_atom{});
+            if (auto* result = std::get_if<GrantResult>(&event)) {
+              if (spec_.inbox->push(std::move(*result))) {
+                send(this, drain_atom{});
+              }
+              return;
             }
+            if (const auto* down = std::get_if<ProcessDown>(&event)) {
+              drain();
+              ended_processes_.insert(down->process);
+              processes_.erase(down->process);
+            }
+            feed(event);
           });
         },
         [this](drain_atom) { guarded([&] { drain(); }); },
-        [this](const ValuesFetched& news) { guarded([&] { feed(news); }); },
-        [this](const JobFault& fault) { guarded([&] { feed(fault); }); },
-        [this](const DrainProcess& drain) { guarded([&] { feed(drain); }); },
-        [this](const CancelSample& cancel) { guarded([&] { feed(cancel); }); },
-        [this](const ProcessDown& down) {
-          guarded([&] {
-            drain();
-            ended_processes_.insert(down.process);
-            processes_.erase(down.process);
-            feed(down);
-          });
-        },
-        [this](const LinkMeasured& news) { guarded([&] { feed(news); }); },
         [this](const HolderAsked& question) {
           guarded([&] {
             drain();
             question.then(policy_->holder_of(question.name, question.besides));
-          });
-        },
-        [this](const OutcomeReleased& news) { guarded([&] { feed(news); }); },
-        [this](const CutTaken& news) { guarded([&] { feed(news); }); },
-        [this](const IntermediateFetched& news) {
-          guarded([&] {
-            intermediate_ = &news;
-            feed(news);
-            intermediate_ = nullptr;
           });
         },
         [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },
@@ -194,15 +172,6 @@ class CoordinatorShell final : public ShellActor::base {
     });
   }
 
-  /// A process that has ended gets no messages.
-  template <typename News>
-  void tell(int process, News news) {
-    const auto found = processes_.find(process);
-    if (found != processes_.end()) {
-      send(found->second, std::move(news));
-    }
-  }
-
   /// Results that have come together are handled in one go, and before any
   /// other message: what goes to one worker then goes in few grants.
   void drain() {
@@ -211,10 +180,7 @@ class CoordinatorShell final : public ShellActor::base {
       return;
     }
     for (GrantResult& result : results_) {
-      const CoordinatorEvent event = std::move(result);
-      in_hand_ = &std::get<GrantResult>(event);
-      take(event);
-      in_hand_ = nullptr;
+      take(std::move(result));
     }
     give_grants();
   }
@@ -226,6 +192,7 @@ class CoordinatorShell final : public ShellActor::base {
   }
 
   void take(const CoordinatorEvent& event) {
+    in_hand_ = &event;
     policy_->take(event, spec_.job->clock->now(), commands_);
     perform_all();
   }
@@ -235,27 +202,34 @@ class CoordinatorShell final : public ShellActor::base {
     perform_all();
   }
 
+  void report(ObserverEvent event) { send(spec_.observer, std::move(event)); }
+
   void perform_all() {
     for (CoordinatorCommand& command : commands_) {
       std::visit([this](auto& c) { perform(c); }, command);
     }
   }
 
-  void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }
-  void perform(FreeValues& free) { tell(free.process, std::move(free)); }
-  void perform(DropRuns& drop) { tell(drop.process, std::move(drop)); }
-  void perform(Redirect& redirect) {
-    send(at(redirect.worker), std::move(redirect));
+  template <AlternativeOf<WorkerMessage> Message>
+  void perform(Message& message) {
+    send(at(message.worker), WorkerMessage(std::move(message)));
   }
-  void perform(Recall& recall) { send(at(recall.worker), std::move(recall)); }
+  /// A process that has ended gets no messages.
+  template <AlternativeOf<ProcessMessage> Message>
+  void perform(Message& message) {
+    const auto found = processes_.find(message.process);
+    if (found != processes_.end()) {
+      send(found->second, ProcessMessage(std::move(message)));
+    }
+  }
   void perform(AdmitProcess& admit) {
     workers_.resize(
         static_cast<std::size_t>(admit.first_worker + admit.num_workers));
     processes_[admit.process] = joiner_;
-    send(std::exchange(joiner_, nullptr), admit);
+    send(std::exchange(joiner_, nullptr), ProcessMessage(admit));
   }
   void perform(RefuseProcess& refuse) {
-    send(std::exchange(joiner_, nullptr), std::move(refuse));
+    send(std::exchange(joiner_, nullptr), ProcessMessage(std::move(refuse)));
   }
   void perform(ReleaseProcess& release) {
     const auto found = processes_.find(release.process);
@@ -269,8 +243,8 @@ class CoordinatorShell final : public ShellActor::base {
         [self = CoordinatorActor(this), index = fetch.sample_index,
          run = fetch.run,
          is_rescue = fetch.is_rescue](std::vector<RemoteValue> gone) {
-          caf::anon_send(self,
-                         ValuesFetched{index, run, std::move(gone), is_rescue});
+          caf::anon_send(self, CoordinatorEvent(ValuesFetched{
+                                   index, run, std::move(gone), is_rescue}));
         });
   }
   [[nodiscard]] CutKeeper& keeper() {
@@ -280,7 +254,7 @@ class CoordinatorShell final : public ShellActor::base {
     return *cuts_;
   }
   void perform(FetchIntermediate& fetch) {
-    keeper().copy(fetch.values, [self = ShellActor(this), job = spec_.job,
+    keeper().copy(fetch.values, [self = CoordinatorActor(this), job = spec_.job,
                                  fetch](const CutKeeper::Values& values,
                                         std::vector<RemoteValue> gone) {
       IntermediateFetched news{fetch.sample_index, fetch.run, fetch.number};
@@ -290,23 +264,23 @@ class CoordinatorShell final : public ShellActor::base {
       if (news.latents.empty()) {
         news.gone = gone.empty() ? fetch.values : std::move(gone);
       }
-      caf::anon_send(self, std::move(news));
+      caf::anon_send(self, CoordinatorEvent(std::move(news)));
     });
   }
   void perform(ShowIntermediate& show) {
-    const Tensor& latents = intermediate_->latents;
+    const Tensor& latents = std::get<IntermediateFetched>(*in_hand_).latents;
     if (show.is_preview) {
-      send(spec_.observer, Preview{show.sample_index, show.call, latents});
+      report(Preview{show.sample_index, show.call, latents});
     } else {
-      send(spec_.observer,
-           TrajectoryPoint{show.sample_index, show.call, latents});
+      report(TrajectoryPoint{show.sample_index, show.call, latents});
     }
   }
   void perform(TakeCut& take) {
-    keeper().take(take, [self = ShellActor(this), take_of = take.sample_index,
-                         run = take.run,
+    keeper().take(take, [self = CoordinatorActor(this),
+                         take_of = take.sample_index, run = take.run,
                          number = take.number](std::vector<RemoteValue> gone) {
-      caf::anon_send(self, CutTaken{take_of, run, number, std::move(gone)});
+      caf::anon_send(self, CoordinatorEvent(CutTaken{take_of, run, number,
+                                                     std::move(gone)}));
     });
   }
   void perform(RestoreCut& restore) {
@@ -316,8 +290,8 @@ class CoordinatorShell final : public ShellActor::base {
   }
   void perform(ShowPass& /*show*/) {
     if (spec_.trace) {
-      send(spec_.observer,
-           TracePass{in_hand_->span, in_hand_->made, in_hand_->reads});
+      const auto& result = std::get<GrantResult>(*in_hand_);
+      report(TracePass{result.span, result.made, result.reads});
     }
   }
   void perform(EndSample& end) {
@@ -340,9 +314,9 @@ class CoordinatorShell final : public ShellActor::base {
     if (cuts_) {
       cuts_->drop(index);
     }
-    send(spec_.observer, std::move(outcome));
+    report(std::move(outcome));
   }
-  void perform(JobProgress& progress) { send(spec_.observer, progress); }
+  void perform(JobProgress& progress) { report(progress); }
   void perform(FenceWorker& fence) {
     // It ends at its next block, and the supervisor starts it again: one that
     // was only halted would be missing for the rest of the job.
@@ -375,7 +349,7 @@ class CoordinatorShell final : public ShellActor::base {
         send(worker, halt_atom{});
       }
     }
-    send(spec_.observer, std::move(end));
+    report(std::move(end));
   }
 
   std::shared_ptr<CoordinatorPolicy> policy_;
@@ -388,9 +362,7 @@ class CoordinatorShell final : public ShellActor::base {
   std::shared_ptr<CutKeeper> cuts_;           // from the first one on
   std::vector<GrantResult> results_;          // of the inbox
   std::vector<CoordinatorCommand> commands_;  // of the event in hand
-  // While they are handled:
-  const GrantResult* in_hand_ = nullptr;
-  const IntermediateFetched* intermediate_ = nullptr;
+  const CoordinatorEvent* in_hand_ = nullptr;
 };
 
 }  // namespace

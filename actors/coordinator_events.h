@@ -18,6 +18,7 @@
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
 #include "kernels/core/tensor.h"
+#include "kernels/core/variants.h"
 #include "samplers/parallel/method.h"
 
 // What goes into a CoordinatorPolicy, and what comes out of it.
@@ -216,11 +217,14 @@ struct CutTaken {
 struct OutcomeReleased {
   std::uint64_t sample_index = 0;
 };
-using CoordinatorEvent =
-    std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
-                 IntermediateFetched, CutTaken, TimeTick, StopRequested,
-                 JobFault, ProcessDown, LinkMeasured, DrainProcess,
-                 ProcessJoined, CancelSample, OutcomeReleased>;
+/// What a process tells the coordinator while it takes part.
+using ProcessNews =
+    std::variant<GrantResult, WorkerUp, WorkerDown, WorkerBeat, DrainProcess>;
+using CoordinatorEvent = JoinedVariant<
+    ProcessNews,
+    std::variant<ProcessJoined, ProcessDown, ValuesFetched, IntermediateFetched,
+                 CutTaken, TimeTick, StopRequested, JobFault, LinkMeasured,
+                 CancelSample, OutcomeReleased>>;
 
 // Commands.
 /// The coordinator's process is to fetch these: the result of a run, or what a
@@ -327,11 +331,14 @@ struct EndJob {
   std::vector<LostDevice> lost = {};
   std::vector<WorkerSpeed> speeds = {};  ///< of workers that did any
 };
-using CoordinatorCommand =
-    std::variant<Grant, FreeValues, DropRuns, FetchValues, FetchIntermediate,
-                 TakeCut, RestoreCut, ShowPass, ShowIntermediate, EndSample,
-                 Redirect, Recall, AdmitProcess, RefuseProcess, ReleaseProcess,
-                 JobProgress, FenceWorker, LinkWeighed, RetireWorker, EndJob>;
+/// What the coordinator tells a process.
+using ProcessMessage =
+    std::variant<FreeValues, DropRuns, AdmitProcess, RefuseProcess>;
+using CoordinatorCommand = JoinedVariant<
+    WorkerMessage, ProcessMessage,
+    std::variant<FetchValues, FetchIntermediate, TakeCut, RestoreCut, ShowPass,
+                 ShowIntermediate, EndSample, ReleaseProcess, JobProgress,
+                 FenceWorker, LinkWeighed, RetireWorker, EndJob>>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;

@@ -102,6 +102,9 @@ struct Recall {
   std::vector<std::uint64_t> grants;
 };
 
+/// What the coordinator tells the incarnation `epoch` of `worker`.
+using WorkerMessage = std::variant<Grant, Redirect, Recall>;
+
 /// One stretch of work on one worker: what a trace draws as a bar.
 struct TraceSpan {
   int worker = 0;

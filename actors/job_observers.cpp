@@ -14,21 +14,9 @@ class ObserversShell final : public ObserverActor::base {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](const JobProgress& progress) {
-          tell(&Observer::on_progress, progress);
+        [this](const ObserverEvent& event) {
+          std::visit([this](const auto& one) { handle(one); }, event);
         },
-        [this](const SampleOutcome& outcome) {
-          guarded([&] { record_.ended.push_back(outcome.report); });
-          tell(&Observer::on_sample, outcome);
-        },
-        [this](const Preview& preview) {
-          tell(&Observer::on_preview, preview);
-        },
-        [this](const TrajectoryPoint& point) {
-          tell(&Observer::on_point, point);
-        },
-        [this](const TracePass& pass) { tell(&Observer::on_pass, pass); },
-        [this](const EndJob& end) { finish(end); },
     };
   }
 
@@ -41,6 +29,30 @@ class ObserversShell final : public ObserverActor::base {
     } catch (...) {
       fault(current_failure());
     }
+  }
+
+  void handle(const JobProgress& progress) {
+    tell(&Observer::on_progress, progress);
+  }
+  void handle(const SampleOutcome& outcome) {
+    guarded([&] { record_.ended.push_back(outcome.report); });
+    tell(&Observer::on_sample, outcome);
+  }
+  void handle(const Preview& preview) { tell(&Observer::on_preview, preview); }
+  void handle(const TrajectoryPoint& point) {
+    tell(&Observer::on_point, point);
+  }
+  void handle(const TracePass& pass) { tell(&Observer::on_pass, pass); }
+  void handle(const EndJob& end) {
+    if (std::exchange(is_over_, true)) {
+      return;
+    }
+    tell(&Observer::on_progress, end.progress);
+    guarded([&] { record_.end = end; });
+    if (fault_ && !record_.end.failure) {
+      record_.end.failure = fault_;
+    }
+    spec_.on_end(std::move(record_));
   }
 
   template <typename News>
@@ -59,20 +71,8 @@ class ObserversShell final : public ObserverActor::base {
     fault_ = cause;
     if (auto coordinator =
             caf::actor_cast<CoordinatorActor>(current_sender())) {
-      send(coordinator, JobFault{std::move(cause)});
+      send(coordinator, CoordinatorEvent(JobFault{std::move(cause)}));
     }
-  }
-
-  void finish(const EndJob& end) {
-    if (std::exchange(is_over_, true)) {
-      return;
-    }
-    tell(&Observer::on_progress, end.progress);
-    guarded([&] { record_.end = end; });
-    if (fault_ && !record_.end.failure) {
-      record_.end.failure = fault_;
-    }
-    spec_.on_end(std::move(record_));
   }
 
   ObserversSpec spec_;

@@ -60,40 +60,13 @@ class NodeShell final : public NodeActor::base {
           guarded([&] {
             WorkerDown report = down;
             report.worker += spec_.first_worker;
-            send(spec_.coordinator, std::move(report));
+            send(spec_.coordinator, CoordinatorEvent(std::move(report)));
           });
         },
-        [this](const FreeValues& free) {
+        [this](const ProcessMessage& message) {
           guarded([&] {
-            for (const FreedSlots& freed : free.frees) {
-              spec_.store->free(freed);
-            }
+            std::visit([this](const auto& one) { handle(one); }, message);
           });
-        },
-        [this](const DropRuns& drop) {
-          guarded([&] {
-            if (drop.last_run) {
-              spec_.store->close(drop.sample_index, *drop.last_run);
-            } else {
-              spec_.store->close(drop.sample_index);
-            }
-            for (const WorkerActor& worker : workers_) {
-              if (worker && !drop.all_answered) {
-                send(worker, drop);
-              }
-            }
-          });
-        },
-        [this](const AdmitProcess& admit) {
-          guarded([&] {
-            if (!supervisor_) {
-              spec_.first_worker = admit.first_worker;
-              start_supervisor();
-            }
-          });
-        },
-        [this](const RefuseProcess& refuse) {
-          guarded([&] { quit(to_caf_error(refuse.cause)); });
         },
         [this](pulse_atom) { guarded([&] { pulse(); }); },
     };
@@ -103,10 +76,35 @@ class NodeShell final : public NodeActor::base {
   template <std::invocable Body>
   void guarded(const Body& body) {
     guard(this, body, [this](Failure cause) {
-      send(spec_.coordinator,
-           ProcessDown{spec_.process, std::move(cause), true});
+      send(spec_.coordinator, CoordinatorEvent(ProcessDown{
+                                  spec_.process, std::move(cause), true}));
     });
   }
+
+  void handle(const FreeValues& free) {
+    for (const FreedSlots& freed : free.frees) {
+      spec_.store->free(freed);
+    }
+  }
+  void handle(const DropRuns& drop) {
+    if (drop.last_run) {
+      spec_.store->close(drop.sample_index, *drop.last_run);
+    } else {
+      spec_.store->close(drop.sample_index);
+    }
+    for (const WorkerActor& worker : workers_) {
+      if (worker && !drop.all_answered) {
+        send(worker, drop);
+      }
+    }
+  }
+  void handle(const AdmitProcess& admit) {
+    if (!supervisor_) {
+      spec_.first_worker = admit.first_worker;
+      start_supervisor();
+    }
+  }
+  void handle(const RefuseProcess& refuse) { quit(to_caf_error(refuse.cause)); }
 
   void ask_to_join() {
     send(spec_.coordinator,

@@ -60,13 +60,15 @@ Company spawn_company(caf::actor_system& system, ObserversSpec observers,
     at_end_of(company.nodes.back(), "node",
               [process, coordinator = company.coordinator](Failure cause) {
                 caf::anon_send(coordinator,
-                               ProcessDown{process, std::move(cause), true});
+                               CoordinatorEvent(ProcessDown{
+                                   process, std::move(cause), true}));
               });
   }
   // Behind its own last words, which say more.
   at_end_of(company.coordinator, "coordinator",
             [failed_with, observer = company.observers](Failure cause) {
-              caf::anon_send(observer, failed_with(std::move(cause)));
+              caf::anon_send(observer,
+                             ObserverEvent(failed_with(std::move(cause))));
             });
   at_end_of(company.observers, "observers",
             [failed_with, on_end](Failure cause) {

@@ -26,14 +26,15 @@ class WorkerShell final : public WorkerActor::base {
         .answer =
             [coordinator, inbox = std::move(spec.inbox)](GrantResult result) {
               if (!inbox) {
-                caf::anon_send(coordinator, std::move(result));
+                caf::anon_send(coordinator,
+                               CoordinatorEvent(std::move(result)));
               } else if (inbox->push(std::move(result))) {
                 caf::anon_send(coordinator, drain_atom{});
               }
             },
         .beat =
             [coordinator](const WorkerBeat& beat) {
-              caf::anon_send(coordinator, beat);
+              caf::anon_send(coordinator, CoordinatorEvent(beat));
             },
         .fail =
             [self = caf::actor_addr(address())](Failure cause) {
@@ -57,9 +58,10 @@ class WorkerShell final : public WorkerActor::base {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](Grant& grant) { firing_->on(std::move(grant)); },
-        [this](Redirect& redirect) { firing_->on(std::move(redirect)); },
-        [this](const Recall& recall) { firing_->on(recall); },
+        [this](WorkerMessage& message) {
+          std::visit([this](auto& one) { firing_->on(std::move(one)); },
+                     message);
+        },
         [this](const DropRuns& drop) { firing_->on(drop); },
         [this](const WorkerFault& fault) {
           guard(this, [&] { quit(to_caf_error(fault.cause)); });

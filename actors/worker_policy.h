@@ -11,6 +11,7 @@
 #include "actors/packer.h"
 #include "kernels/core/flat_table.h"
 #include "kernels/core/inline_vector.h"
+#include "kernels/core/variants.h"
 
 namespace troupe::actors {
 
@@ -30,8 +31,9 @@ struct StopWork {};
 struct BeatAsked {
   std::uint64_t ticks = 0;  ///< blocks run so far
 };
-using WorkerEvent = std::variant<Grant, Redirect, Recall, InputHere, InputGone,
-                                 DropRuns, WorkDone, StopWork, BeatAsked>;
+using WorkerEvent =
+    JoinedVariant<WorkerMessage, std::variant<InputHere, InputGone, DropRuns,
+                                              WorkDone, StopWork, BeatAsked>>;
 
 // Commands: a result and a beat are to be sent.
 /// The process frees these values.

@@ -80,9 +80,13 @@ class Company {
   };
 
   // Commands of the coordinator.
-  void perform(Grant& grant) { hand_over(grant); }
-  void perform(Redirect& redirect) { hand_over(redirect); }
-  void perform(Recall& recall) { hand_over(recall); }
+  template <AlternativeOf<WorkerMessage> Message>
+  void perform(Message& message) {
+    const auto worker = static_cast<std::size_t>(message.worker);
+    tell(worker, [this, worker, message = std::move(message)] {
+      feed(worker, message);
+    });
+  }
   void perform(FreeValues& free);
   void perform(DropRuns& drop);
   void perform(FetchValues& fetch);
@@ -108,14 +112,6 @@ class Company {
   void tell_coordinator(std::size_t from, CoordinatorEvent event);
   void feed_coordinator(const CoordinatorEvent& event);
   void tell(std::size_t process, Happening happening);
-  /// To the worker's policy.
-  template <typename Command>
-  void hand_over(Command& command) {
-    const auto worker = static_cast<std::size_t>(command.worker);
-    tell(worker, [this, worker, command = std::move(command)] {
-      feed(worker, command);
-    });
-  }
   void feed(std::size_t worker, WorkerEvent event);
   void start_pass(std::size_t worker);
   void end_pass(std::size_t worker);

@@ -177,7 +177,8 @@ void ClientService::cancel(net::PeerId peer, std::uint64_t sample_index) {
     } else if (coordinator_) {
       is_here = true;
       waiting_[sample_index].insert(peer);
-      caf::anon_send(coordinator_, CancelSample{sample_index});
+      caf::anon_send(coordinator_,
+                     CoordinatorEvent(CancelSample{sample_index}));
     }
   }
   if (ended) {

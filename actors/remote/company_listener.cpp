@@ -240,8 +240,7 @@ void CompanyListener::report_link(Member& member) {
       now.bytes_per_second > kSameSpeed * last.bytes_per_second;
   if (coordinator_ && !is_over_ && (is_other_trip || is_faster)) {
     member.reported = now;
-    caf::anon_send(coordinator_, LinkMeasured{member.process, now.round_trip,
-                                              now.bytes_per_second});
+    tell(LinkMeasured{member.process, now.round_trip, now.bytes_per_second});
   }
 }
 
@@ -334,9 +333,8 @@ void CompanyListener::measure_neighbours(const Member& member) {
           const std::lock_guard lock(mutex_);
           const auto pace = pace_of(fetched.value);
           if (pace && coordinator_ && !is_over_) {
-            caf::anon_send(coordinator_,
-                           LinkMeasured{process, pace->round_trip,
-                                        pace->bytes_per_second, other});
+            tell(LinkMeasured{process, pace->round_trip, pace->bytes_per_second,
+                              other});
           }
         });
   }
@@ -385,10 +383,8 @@ std::optional<Departure> CompanyListener::remove_member(net::PeerId peer,
     channel_->remove_peer(member->process);
   }
   if (member->actor) {
-    caf::anon_send(coordinator_,
-                   ProcessDown{member->process,
-                               {Errc::unreachable, "process", why, {}},
-                               has_ended});
+    tell(ProcessDown{
+        member->process, {Errc::unreachable, "process", why, {}}, has_ended});
     caf::anon_send_exit(std::exchange(member->actor, nullptr),
                         caf::exit_reason::user_shutdown);
   }
@@ -538,15 +534,16 @@ void CompanyListener::blame(const std::shared_ptr<Member>& by,
                             ", which gets others whole");
 }
 
+void CompanyListener::tell(CoordinatorEvent event) {
+  if (coordinator_) {
+    caf::anon_send(coordinator_, std::move(event));
+  }
+}
+
 void CompanyListener::hear(Member& member, News news) {
   const auto expect = [&](bool is_its_own) {
     require(is_its_own, Errc::corrupt_file, "message",
             "it speaks for another process");
-  };
-  const auto pass_on = [&](auto& message) {
-    if (coordinator_) {
-      caf::anon_send(coordinator_, std::move(message));
-    }
   };
   const std::lock_guard lock(mutex_);
   if (auto* join = std::get_if<Join>(&news)) {
@@ -566,10 +563,10 @@ void CompanyListener::hear(Member& member, News news) {
       ++member.num_lost;
       log_lost_worker(members_.known(member), rest(), down->gone->message);
     }
-    pass_on(*down);
+    tell(*std::move(down));
   } else if (auto* beat = std::get_if<WorkerBeat>(&news)) {
     expect(member.has(beat->worker));
-    pass_on(*beat);
+    tell(*beat);
   } else if (auto* result = std::get_if<GrantResult>(&news)) {
     expect(member.has(result->worker));
     check_result(*result);
@@ -578,12 +575,12 @@ void CompanyListener::hear(Member& member, News news) {
     member.clock.place(result->span, SteadyClock().now());
     Process& known = members_.known(member);
     known.clock_error = std::max(known.clock_error, member.clock.error());
-    pass_on(*result);
+    tell(*std::move(result));
   } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
     expect(drain->process == member.process);
     member.drains = true;
     if (member.is_presented) {
-      pass_on(*drain);
+      tell(*drain);
     }
   } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
     expect(report->process == member.process);
@@ -674,7 +671,7 @@ void CompanyListener::present(Member& member, const Join& join) {
   member.actor = spawn_process_proxy(*system_, std::move(proxy));
   caf::anon_send(coordinator_, join.joined, member.actor);
   if (member.drains) {
-    caf::anon_send(coordinator_, DrainProcess{member.process});
+    tell(DrainProcess{member.process});
   }
 }
 

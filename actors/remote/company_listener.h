@@ -97,6 +97,7 @@ class CompanyListener final : private net::LinkHandler {
   void start(caf::actor_system& system, CoordinatorActor coordinator);
   void stop();
   [[nodiscard]] std::shared_ptr<Member> member_of(net::PeerId peer) const;
+  void tell(CoordinatorEvent event);
   void hear(Member& member, wire::News news);
   void join(Member& member, Join join);
   void present(Member& member, const Join& join);

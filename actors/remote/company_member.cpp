@@ -321,7 +321,7 @@ MemberEnd CompanyMember::wait_for_end(const CoordinatorActor& coordinator,
                                       std::stop_token drain,
                                       std::stop_token stop) {
   const std::stop_callback leave_soon(drain, [this, coordinator] {
-    caf::anon_send(coordinator, DrainProcess{process_});
+    caf::anon_send(coordinator, CoordinatorEvent(DrainProcess{process_}));
   });
   const std::stop_callback leave_now(stop, [this] {
     finish({MemberEnd::Kind::failed,
@@ -442,10 +442,23 @@ void CompanyMember::on_record(net::PeerId peer,
   }
 }
 
-void CompanyMember::tell_worker(int worker, const auto& message) {
-  const auto found = workers_.find(worker);
-  if (found != workers_.end()) {
-    caf::anon_send(found->second.actor, message);
+template <typename Message>
+void CompanyMember::pass_on(Message message) {
+  if constexpr (AlternativeOf<Message, WorkerMessage>) {
+    if constexpr (std::same_as<Message, Grant>) {
+      check_grant(message, job_);
+    }
+    const auto found = workers_.find(message.worker);
+    if (found != workers_.end()) {
+      caf::anon_send(found->second.actor, WorkerMessage(std::move(message)));
+    }
+  } else if constexpr (AlternativeOf<Message, ProcessMessage>) {
+    if (node_) {
+      caf::anon_send(node_, ProcessMessage(std::move(message)));
+    }
+  } else {
+    throw Error(Errc::corrupt_file, "message",
+                "only a coordinator takes this message");
   }
 }
 
@@ -487,11 +500,6 @@ void CompanyMember::hear(News news) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  const auto tell_node = [&](const auto& message) {
-    if (node_) {
-      caf::anon_send(node_, message);
-    }
-  };
   if (auto* offer = std::get_if<Offer>(&news)) {
     traces_ = offer->trace;
     job_ = offer->job;
@@ -506,25 +514,11 @@ void CompanyMember::hear(News news) {
   } else if (std::holds_alternative<StandBy>(news)) {
     stands_by_ = true;
     news_.notify_all();
-  } else if (auto* admit = std::get_if<AdmitProcess>(&news)) {
-    is_admitted_ = true;
-    tell_node(*admit);
-  } else if (auto* free = std::get_if<FreeValues>(&news)) {
-    tell_node(*free);
-  } else if (auto* drop = std::get_if<DropRuns>(&news)) {
-    tell_node(*drop);
-  } else if (auto* grant = std::get_if<Grant>(&news)) {
-    check_grant(*grant, job_);
-    tell_worker(grant->worker, *grant);
-  } else if (auto* redirect = std::get_if<Redirect>(&news)) {
-    tell_worker(redirect->worker, *redirect);
-  } else if (auto* recall = std::get_if<Recall>(&news)) {
-    tell_worker(recall->worker, *recall);
   } else if (auto* end = std::get_if<EndWorker>(&news)) {
     end_worker(*end);
   } else {
-    throw Error(Errc::corrupt_file, "message",
-                "only a coordinator takes this message");
+    is_admitted_ = is_admitted_ || std::holds_alternative<AdmitProcess>(news);
+    std::visit([this](auto& message) { pass_on(std::move(message)); }, news);
   }
 }
 

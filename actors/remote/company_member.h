@@ -180,7 +180,9 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
                                        std::stop_token stop);
   void report();
   void report_damage(int holder);
-  void tell_worker(int worker, const auto& message);
+  /// To a worker of this process, or to its node.
+  template <typename Message>
+  void pass_on(Message message);
   void end_worker(const EndWorker& end);
   void finish(MemberEnd end);
   void leave(const std::string& sentence);

@@ -43,9 +43,9 @@ class WorkerProxy final : public Proxy<WorkerActor::base> {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](Grant& grant) { carry(std::move(grant)); },
-        [this](Redirect& redirect) { carry(std::move(redirect)); },
-        [this](const Recall& recall) { carry(recall); },
+        [this](WorkerMessage& message) {
+          std::visit([this](auto& one) { carry(std::move(one)); }, message);
+        },
         [](const DropRuns&) {},  // its process tells it
         [](const WorkerFault&) {},
         [](halt_atom) {},  // JobOver says so to its process
@@ -63,20 +63,22 @@ class ProcessProxy final : public Proxy<ProcessActor::base> {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](const FreeValues& free) { carry(free); },
-        [this](const DropRuns& drop) { carry(drop); },
-        [this](const AdmitProcess& admit) {
-          guard(this, [&] { spec_.on_answer(admit); });
-          carry(admit);
-        },
-        [this](const RefuseProcess& refuse) {
-          guard(this, [&] { spec_.on_refusal(refuse.cause); });
-          carry(refuse);
+        [this](ProcessMessage& message) {
+          guard(this, [&] { see(message); });
+          std::visit([this](auto& one) { carry(std::move(one)); }, message);
         },
     };
   }
 
  private:
+  void see(const ProcessMessage& message) {
+    if (const auto* admit = std::get_if<AdmitProcess>(&message)) {
+      spec_.on_answer(*admit);
+    } else if (const auto* refuse = std::get_if<RefuseProcess>(&message)) {
+      spec_.on_refusal(refuse->cause);
+    }
+  }
+
   ProcessProxySpec spec_;
 };
 
@@ -97,20 +99,10 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
           guard(this, [&] { spec_.on_worker(up, worker); });
           carry(up);
         },
-        [this](const WorkerDown& down) { carry(down); },
-        [this](const WorkerBeat& beat) {
-          if (!is_behind()) {
-            carry(beat);
-          }
+        [this](CoordinatorEvent& event) {
+          std::visit([this](auto& one) { handle(one); }, event);
         },
-        [this](GrantResult& result) { carry(std::move(result)); },
-        [](const ValuesFetched&) {},  // the coordinator tells itself
-        [this](const JobFault& fault) { spec_.on_fault(fault.cause); },
-        [this](const DrainProcess& drain) { carry(drain); },
-        [](const CancelSample&) {},  // no node asks for it
-        [this](const ProcessDown& down) { spec_.on_fault(down.cause); },
-        [](const LinkMeasured&) {},  // the listener measures
-        [](const HolderAsked&) {},   // and asks
+        [](const HolderAsked&) {},  // the listener asks
         [](halt_atom) {},
         [](pulse_atom) {},
         [](drain_atom) {},  // there is no inbox
@@ -118,9 +110,22 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
   }
 
  private:
+  template <AlternativeOf<ProcessNews> News>
+  void handle(News& news) {
+    // Results are signs of life, too.
+    if (!std::same_as<News, WorkerBeat> || !is_behind()) {
+      carry(std::move(news));
+    }
+  }
+  void handle(const JobFault& fault) { spec_.on_fault(fault.cause); }
+  void handle(const ProcessDown& down) { spec_.on_fault(down.cause); }
+  /// The coordinator's own process says the rest.
+  template <typename Other>
+  void handle(const Other& /*event*/) {}
+
   /// The link is slower than the workers. What waits is bounded by the grants
   /// that the coordinator gives before it has their results, if no beats are
-  /// added: results are signs of life too.
+  /// added.
   [[nodiscard]] bool is_behind() const {
     return outbox_->num_waiting() > kCreditOfBeats;
   }

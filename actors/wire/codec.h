@@ -45,11 +45,11 @@ inline constexpr std::size_t kMostNewsBytes = std::size_t{64} << 20U;
 inline constexpr int kMostNewsEntries = 1 << 16;
 
 /// The messages between a coordinator and the processes of its company.
-using News = std::variant<
-    Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat, FreeValues, DropRuns,
-    Redirect, Recall, AdmitProcess, RefuseProcess, DrainProcess, Offer, Join,
-    EndWorker, PeerAddress, JobOver, ProcessReport, DamagedValue, EncodingOffer,
-    StandBy, TextEncoded, EncodingDone, EncodingRefused, NextJob>;
+using News = JoinedVariant<
+    WorkerMessage, ProcessMessage, ProcessNews,
+    std::variant<Offer, Join, EndWorker, PeerAddress, JobOver, ProcessReport,
+                 DamagedValue, EncodingOffer, StandBy, TextEncoded,
+                 EncodingDone, EncodingRefused, NextJob>>;
 
 /// Tensors that a result shows are on the host.
 [[nodiscard]] std::string encode(const News& news);

@@ -44,6 +44,21 @@ class Proxy : public Base {
   void carry(News news) {
     guard(this, [&] { this->send(target_, by_wire(std::move(news))); });
   }
+  /// What no link carries arrives as it is.
+  template <typename OneOf>
+  void carry_one_of(OneOf& message) {
+    std::visit(
+        [this]<typename News>(News& news) {
+          if constexpr (AlternativeOf<News, wire::News>) {
+            guard(this, [&] {
+              this->send(target_, OneOf(by_wire(std::move(news))));
+            });
+          } else {
+            this->send(target_, OneOf(std::move(news)));
+          }
+        },
+        message);
+  }
 
   Target target_;
 };
@@ -55,9 +70,7 @@ class WorkerProxy final : public Proxy<WorkerActor::base, WorkerActor> {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](Grant& grant) { carry(std::move(grant)); },
-        [this](Redirect& redirect) { carry(std::move(redirect)); },
-        [this](const Recall& recall) { carry(recall); },
+        [this](WorkerMessage& message) { carry_one_of(message); },
         [this](const DropRuns& drop) { carry(drop); },
         [](const WorkerFault&) {},  // the worker tells itself
         [this](halt_atom) { send(target_, halt_atom{}); },
@@ -73,10 +86,7 @@ class ProcessProxy final : public Proxy<ProcessActor::base, ProcessActor> {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](const FreeValues& free) { carry(free); },
-        [this](const DropRuns& drop) { carry(drop); },
-        [this](const AdmitProcess& admit) { carry(admit); },
-        [this](const RefuseProcess& refuse) { carry(refuse); },
+        [this](ProcessMessage& message) { carry_one_of(message); },
     };
   }
 };
@@ -103,16 +113,8 @@ class CoordinatorProxy final
           send(target_, by_wire(up),
                WorkerActor(system().spawn<WorkerProxy>(worker)));
         },
-        [this](const WorkerDown& down) { carry(down); },
-        [this](const WorkerBeat& beat) { carry(beat); },
-        [this](GrantResult& result) { carry(std::move(result)); },
-        [](const ValuesFetched&) {},  // the coordinator tells itself
-        [this](const JobFault& fault) { send(target_, fault); },
-        [this](const DrainProcess& drain) { send(target_, drain); },
-        [this](const CancelSample& cancel) { send(target_, cancel); },
-        [this](const LinkMeasured& news) { send(target_, news); },
+        [this](CoordinatorEvent& event) { carry_one_of(event); },
         [this](const HolderAsked& news) { send(target_, news); },
-        [this](const ProcessDown& down) { send(target_, down); },
         [this](halt_atom) { send(target_, halt_atom{}); },
         [](pulse_atom) {},
         [](drain_atom) {},  // there is no inbox

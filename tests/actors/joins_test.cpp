@@ -108,7 +108,7 @@ class JoinedJob {
   }
 
   void tell(const DrainProcess& drain) {
-    caf::anon_send(company_.coordinator, drain);
+    caf::anon_send(company_.coordinator, CoordinatorEvent(drain));
     scheduler_.run();
   }
 

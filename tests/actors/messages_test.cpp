@@ -19,11 +19,9 @@ class Config final : public caf::actor_system_config {
 
 template <typename T>
 class InProcessMessages : public testing::Test {};
-using Types = testing::Types<Grant, GrantResult, Redirect, Recall, DrainProcess,
-                             ProcessJoined, AdmitProcess, RefuseProcess,
-                             CancelSample, CutTaken, DropRuns, WorkerFault,
-                             SampleOutcome, OutcomeReleased,
-                             IntermediateFetched, Preview, TracePass, EndJob>;
+using Types = testing::Types<WorkerMessage, ProcessMessage, CoordinatorEvent,
+                             ObserverEvent, ProcessJoined, HolderAsked,
+                             WorkerUp, WorkerDown, DropRuns, WorkerFault>;
 TYPED_TEST_SUITE(InProcessMessages, Types);
 
 TYPED_TEST(InProcessMessages, RefuseToBeSerialised) {

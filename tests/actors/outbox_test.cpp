@@ -70,8 +70,8 @@ TEST(Outbox, GrowsByResultsAloneBehindASlowLink) {
       GrantResult result;
       result.grants = {static_cast<std::uint64_t>(i)};
       result.reads.resize(kValues, {{1U << 30U, 1, 1}, 1U << 30U});
-      self->send(proxy, std::move(result));
-      self->send(proxy, WorkerBeat{});
+      self->send(proxy, CoordinatorEvent(std::move(result)));
+      self->send(proxy, CoordinatorEvent(WorkerBeat{}));
     }
     // The proxy answers after it has sent all earlier messages.
     self->request(proxy, caf::infinite, halt_atom::value)

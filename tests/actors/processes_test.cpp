@@ -86,8 +86,8 @@ class Executioner final : public CoordinatorActor::base {
     set_down_handler([this](const caf::down_msg& down) {
       if (victim_ && down.source == victim_.address()) {
         is_ending_ = false;
-        send(coordinator_, ProcessDown{whose_, {}});
-        for (GrantResult& result : std::exchange(held_back_, {})) {
+        send(coordinator_, CoordinatorEvent(ProcessDown{whose_, {}}));
+        for (CoordinatorEvent& result : std::exchange(held_back_, {})) {
           send(coordinator_, std::move(result));
         }
       } else {
@@ -115,15 +115,14 @@ class Executioner final : public CoordinatorActor::base {
         [this](const WorkerUp& up, const WorkerActor& worker) {
           send(coordinator_, up, worker);
         },
-        [this](const WorkerDown& down) { send(coordinator_, down); },
-        [this](const WorkerBeat& beat) { send(coordinator_, beat); },
-        [this](const GrantResult& result) {
-          if (is_ending_) {
-            held_back_.push_back(result);
+        [this](const CoordinatorEvent& event) {
+          const bool is_result = std::holds_alternative<GrantResult>(event);
+          if (is_result && is_ending_) {
+            held_back_.push_back(event);
             return;
           }
-          send(coordinator_, result);
-          if (--results_left_ != 0) {
+          send(coordinator_, event);
+          if (!is_result || --results_left_ != 0) {
             return;
           }
           if (fate_ == Fate::end) {
@@ -131,19 +130,13 @@ class Executioner final : public CoordinatorActor::base {
             monitor(victim_);
             send_exit(victim_, caf::exit_reason::kill);
           } else if (fate_ == Fate::cancel) {
-            send(coordinator_,
-                 CancelSample{static_cast<std::uint64_t>(whose_)});
+            send(coordinator_, CoordinatorEvent(CancelSample{
+                                   static_cast<std::uint64_t>(whose_)}));
           } else {
-            send(coordinator_, DrainProcess{whose_});
+            send(coordinator_, CoordinatorEvent(DrainProcess{whose_}));
           }
         },
-        [this](const ValuesFetched& fetched) { send(coordinator_, fetched); },
-        [this](const JobFault& fault) { send(coordinator_, fault); },
-        [this](const DrainProcess& drain) { send(coordinator_, drain); },
-        [this](const CancelSample& cancel) { send(coordinator_, cancel); },
-        [this](const LinkMeasured& news) { send(coordinator_, news); },
         [this](const HolderAsked& news) { send(coordinator_, news); },
-        [this](const ProcessDown& down) { send(coordinator_, down); },
         [this](halt_atom) { send(coordinator_, halt_atom{}); },
         [](pulse_atom) {},
         [](drain_atom) {},  // there is no inbox
@@ -157,7 +150,7 @@ class Executioner final : public CoordinatorActor::base {
   int results_left_;
   Fate fate_;
   bool is_ending_ = false;  ///< the victim
-  std::vector<GrantResult> held_back_;
+  std::vector<CoordinatorEvent> held_back_;
 };
 
 MethodOptions method_of(MethodKind kind) {

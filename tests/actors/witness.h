@@ -45,16 +45,8 @@ class Witness final : public CoordinatorActor::base {
           see_worker_(up, worker);
           send(coordinator_, up, worker);
         },
-        [this](const WorkerDown& down) { send(coordinator_, down); },
-        [this](const WorkerBeat& beat) { send(coordinator_, beat); },
-        [this](const GrantResult& result) { send(coordinator_, result); },
-        [this](const ValuesFetched& fetched) { send(coordinator_, fetched); },
-        [this](const JobFault& fault) { send(coordinator_, fault); },
-        [this](const DrainProcess& drain) { send(coordinator_, drain); },
-        [this](const LinkMeasured& news) { send(coordinator_, news); },
+        [this](const CoordinatorEvent& event) { send(coordinator_, event); },
         [this](const HolderAsked& news) { send(coordinator_, news); },
-        [this](const CancelSample& cancel) { send(coordinator_, cancel); },
-        [this](const ProcessDown& down) { send(coordinator_, down); },
         [this](halt_atom) { send(coordinator_, halt_atom{}); },
         [](pulse_atom) {},
         [](drain_atom) {},  // there is no inbox

@@ -220,9 +220,7 @@ TEST_P(Executions, FailThemselvesWhereTheErrorNamesTheirDevice) {
     Unreadable network(place);
     JobContext job{
         {unowned(shop.schedule), {}, unowned(network), unowned(shop.noise)},
-        unowned(shop.clock),
-        true,
-        true};
+        unowned(shop.clock)};
     const std::shared_ptr<ValueStore> store = make_store(job);
     ExecContext gpu(1, kGpu);
     const GrantResult result =
