@@ -308,8 +308,10 @@ void visit_fields(auto& /*visit*/, AnyConst<StandBy> auto& /*r*/) {}
 
 void visit_fields(auto& visit, AnyConst<TextEncoded> auto& r) {
   visit("text", r.text);
-  visit("hidden", r.encoded.hidden);
-  visit("pooled", r.encoded.pooled);
+}
+
+void visit_fields(auto& visit, AnyConst<TextFetched> auto& r) {
+  visit("text", r.text);
 }
 
 void visit_fields(auto& visit, AnyConst<EncodingDone> auto& r) {
@@ -338,6 +340,10 @@ void visit_fields(auto& visit, AnyConst<ConditionKey> auto& r) {
 
 void visit_fields(auto& visit, AnyConst<LatentsKey> auto& r) {
   visit(hash_key("job"), r.job);
+}
+
+void visit_fields(auto& visit, AnyConst<TextKey> auto& r) {
+  visit("text", r.text);
 }
 
 void visit_fields(auto& visit, AnyConst<ProbeKey> auto& r) {

@@ -33,7 +33,8 @@
 //                  ◀──────────── StandBy
 //                  ◀──────────── EncodingOffer to one process, StandBy to
 //                  others
-//       TextEncoded ────────────▶ of each text, as soon as it is encoded
+//       TextEncoded ────────────▶ as soon as a text is encoded
+//                  ◀──────────── TextFetched, once the text has come (TextKey)
 //      EncodingDone or EncodingRefused ─▶ then the next process is asked
 //                  ◀──────────── NextJob: dials again, and is offered the job
 //
@@ -144,13 +145,17 @@ struct EncodingOffer {
 /// encoded elsewhere: there will be an offer, or NextJob.
 struct StandBy {};
 
-/// What the encoder made of a text of the record.
+/// A text of the record is encoded, and can be asked for (TextKey).
 struct TextEncoded {
   std::uint64_t text = 0;  ///< its place in EncodingRecord::texts
-  models::EncodedText encoded;
 };
 
-/// Every text has been sent that was to be encoded: all of the record but those
+/// The text has come: the process that encoded the text lets go of the vectors.
+struct TextFetched {
+  std::uint64_t text = 0;  ///< the same
+};
+
+/// Every text was named that was to be encoded: all of the record but those
 /// that are kept, and these too where the classes differ.
 struct EncodingDone {
   /// Of the process, whatever the weights; and with those of the encoders.
@@ -189,6 +194,11 @@ struct ConditionKey {
 struct LatentsKey {
   std::uint64_t job = 0;  ///< hash_of its record
 };
+/// What the process has encoded of a text of the EncodingRecord: a parcel of
+/// the two tensors of models::EncodedText.
+struct TextKey {
+  std::uint64_t text = 0;  ///< its place in EncodingRecord::texts
+};
 /// A value without meaning of so many bytes, which any process gives at once:
 /// it measures the link.
 inline constexpr std::uint64_t kMostProbeBytes = 1 << 20;
@@ -210,7 +220,7 @@ struct ModelChunkKey {
   std::uint64_t chunk = 0;  ///< within the file
 };
 using ValueKey =
-    std::variant<RunValueKey, ConditionKey, LatentsKey, ProbeKey, PaceKey,
-                 ModelFilesKey, ModelChunksKey, ModelChunkKey>;
+    std::variant<RunValueKey, ConditionKey, LatentsKey, TextKey, ProbeKey,
+                 PaceKey, ModelFilesKey, ModelChunksKey, ModelChunkKey>;
 
 }  // namespace troupe::actors

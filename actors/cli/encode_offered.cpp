@@ -124,7 +124,7 @@ void encode_offered(const config::Config& own, const EncodingRecord& record,
   const std::vector<std::uint64_t> hashes = encode_texts(
       ctx, work, encoders,
       [&](std::size_t text, const models::EncodedText& encoded, std::uint64_t) {
-        member.answer(TextEncoded{text, encoded});
+        member.give_text(text, encoded, stop.token());
       });
   member.answer(EncodingDone{encoder_class_of(by), encoder_class_of(by, hashes),
                              hashes, by.device.kind});

@@ -34,6 +34,8 @@ net::DialOptions dial_options(const std::optional<PeerSpec>& peers) {
                : net::DialOptions{};
 }
 
+constexpr const char* kNobodyWaits = "nobody waits for the prompts any more";
+
 /// The coordinator's process lives, but does not do what it is waited for.
 Failure does_not(const char* what, const MemberSpec& spec) {
   const std::chrono::duration<double> patience = spec.patience;
@@ -136,18 +138,36 @@ std::optional<MemberEnd> CompanyMember::end() const {
   return end_;
 }
 
+void CompanyMember::give_text(std::uint64_t text,
+                              const models::EncodedText& encoded,
+                              std::stop_token stop) {
+  constexpr std::uint64_t kMostHeld = std::uint64_t{32} << 20U;
+  const std::stop_callback wake(stop, [this] {
+    const std::lock_guard lock(mutex_);
+    news_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  const auto has_room = [this] {
+    std::uint64_t bytes = 0;
+    for (const auto& [number, parcel] : texts_) {
+      bytes += num_bytes(parcel);
+    }
+    return bytes <= kMostHeld;
+  };
+  news_.wait(lock, [&] { return end_ || has_room() || stop.stop_requested(); });
+  require(!end_, Errc::unreachable, spec_.endpoint, kNobodyWaits);
+  require(has_room(), Errc::interrupted, spec_.endpoint,
+          "stopped before the prompts were fetched");
+  texts_[text] = {{"hidden", encoded.hidden}, {"pooled", encoded.pooled}};
+  outbox_->send(wire::encode(News(TextEncoded{text})));
+}
+
 void CompanyMember::answer(
-    const std::variant<TextEncoded, EncodingDone, EncodingRefused>& answer) {
-  constexpr std::size_t kMostOnItsWay = std::size_t{32} << 20U;
-  constexpr auto kGlance = std::chrono::milliseconds(10);
+    const std::variant<EncodingDone, EncodingRefused>& answer) {
   const std::string message = std::visit(
       [](const auto& part) { return wire::encode(News(part)); }, answer);
-  std::unique_lock lock(mutex_);
-  while (!end_ && outbox_->num_waiting() > kMostOnItsWay) {
-    news_.wait_for(lock, kGlance);
-  }
-  require(!end_, Errc::unreachable, spec_.endpoint,
-          "nobody waits for the prompts any more");
+  const std::lock_guard lock(mutex_);
+  require(!end_, Errc::unreachable, spec_.endpoint, kNobodyWaits);
   outbox_->send(message);
 }
 
@@ -223,10 +243,9 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
                               StoredCondition(condition, store));
   }
   if (!job.init_latents.empty()) {
-    constexpr std::size_t kOutline = 1024;
-    auto latents =
-        ask_home(LatentsKey{hash_of(job)},
-                 kOutline + job.init_latents.size() * sizeof(float) *
+    auto latents = ask_home(
+        LatentsKey{hash_of(job)},
+        kMostOutlineBytes + job.init_latents.size() * sizeof(float) *
                                 static_cast<std::size_t>(
                                     Shape(job.latent_shape).num_elements()));
     const Parcel parcel = take(latents, "the latents of the job", stop);
@@ -511,6 +530,9 @@ void CompanyMember::hear(News news) {
     stands_by_ = true;  // what follows it takes its time, too
     offer_ = std::move(*encoding);
     news_.notify_all();
+  } else if (const auto* fetched = std::get_if<TextFetched>(&news)) {
+    texts_.erase(fetched->text);
+    news_.notify_all();
   } else if (std::holds_alternative<StandBy>(news)) {
     stands_by_ = true;
     news_.notify_all();
@@ -525,6 +547,12 @@ void CompanyMember::hear(News news) {
 void CompanyMember::on_wanted(net::PeerId /*peer*/, net::WantId want,
                               std::string_view bytes) {
   const std::optional<ValueKey> key = key_of(bytes);
+  if (const auto* const asked = key ? std::get_if<TextKey>(&*key) : nullptr) {
+    const std::lock_guard lock(mutex_);
+    const auto text = texts_.find(asked->text);
+    return text == texts_.end() ? hub_->give_nothing(want)
+                                : hub_->give(want, to_link(text->second));
+  }
   std::shared_ptr<ModelGiver> giver;
   if (key && asks_for_model(*key)) {
     const std::lock_guard lock(mutex_);

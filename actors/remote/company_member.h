@@ -121,10 +121,14 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   [[nodiscard]] std::optional<MemberEnd> end() const;
   /// Stops when it ends.
   [[nodiscard]] std::stop_token ended() const { return ended_.get_token(); }
-  /// Sends a part of the answer to an EncodingOffer. Waits while much is on its
-  /// way. Errors: Errc::unreachable once the membership has ended.
-  void answer(
-      const std::variant<TextEncoded, EncodingDone, EncodingRefused>& answer);
+  /// Of the answer to an EncodingOffer: a text, on the host. It is held until
+  /// the first process has fetched it. Waits while more than 32 MiB are held.
+  /// Errors: Errc::unreachable once the membership has ended, Errc::interrupted
+  /// if it waits after a stop.
+  void give_text(std::uint64_t text, const models::EncodedText& encoded,
+                 std::stop_token stop = {});
+  /// The end of the answer. Errors: Errc::unreachable as give_text.
+  void answer(const std::variant<EncodingDone, EncodingRefused>& answer);
   // ModelHosts. Without PeerSpec the first process alone serves the model's
   // files, and this process serves none.
   [[nodiscard]] std::vector<int> model_givers() const override;
@@ -192,8 +196,9 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   std::condition_variable news_;
   int process_ = 0;
   std::optional<Offered> offer_;
-  JobRecord job_;           ///< as offered
-  bool stands_by_ = false;  ///< an offer may take any time
+  std::map<std::uint64_t, Parcel> texts_;  ///< encoded, and not fetched
+  JobRecord job_;                          ///< as offered
+  bool stands_by_ = false;                 ///< an offer may take any time
   bool traces_ = false;
   std::function<void()> on_device_lost_;
   bool is_admitted_ = false;

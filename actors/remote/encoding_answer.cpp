@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "actors/remote/link_values.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
 namespace {
 
-void expect_of_it(bool holds, const char* otherwise) {
+void expect_of_it(bool holds, const std::string& otherwise) {
   require(holds, Errc::corrupt_file, "encoded prompt", otherwise);
 }
 
@@ -28,25 +30,48 @@ void check_vectors(const Tensor& tensor, const Shape& expected) {
 
 EncodingAnswer::EncodingAnswer(const EncodingRecord& record,
                                const std::vector<EncoderShape>& shapes)
-    : record_(record), shapes_(shapes), texts_(record) {}
+    : record_(record),
+      shapes_(shapes),
+      texts_(record),
+      is_named_(record.texts.size()) {}
 
-void EncodingAnswer::take(TextEncoded text) {
+std::size_t EncodingAnswer::name(const TextEncoded& text) {
   expect_of_it(text.text < texts_.size(), "a text that was not requested");
+  expect_of_it(!is_named_[text.text], "a text that came before");
+  is_named_[text.text] = true;
+  ++num_to_come_;
   const EncodingText& asked = record_.texts[text.text];
-  expect_of_it(!texts_.has(text.text), "a text that came before");
   const EncoderShape& shape = shapes_[static_cast<std::size_t>(asked.encoder)];
-  check_vectors(text.encoded.hidden,
-                {static_cast<std::int64_t>(asked.ids.size()), shape.width});
-  if (shape.pooled_width > 0) {
-    check_vectors(text.encoded.pooled, {shape.pooled_width});
-  } else {
-    expect_of_it(text.encoded.pooled.empty(),
-                 "a pooled vector of an encoder that makes none");
-  }
-  texts_.put(text.text, text.encoded);
+  const auto ids = static_cast<std::int64_t>(asked.ids.size());
+  return kMostOutlineBytes +
+         sizeof(float) *
+             static_cast<std::size_t>(ids * shape.width + shape.pooled_width);
 }
 
-EncodedElsewhere EncodingAnswer::finish(const EncodingDone& done) {
+void EncodingAnswer::take(std::uint64_t text, const net::Fetched& fetched) {
+  expect_of_it(fetched.status == net::FetchStatus::found, fetched.what);
+  const Parcel parcel = from_link(fetched.value);
+  expect_of_it(parcel.size() == 2, "it is no pair of tensors");
+  const models::EncodedText its{parcel[0].tensor, parcel[1].tensor};
+  const EncodingText& asked = record_.texts[text];
+  const EncoderShape& shape = shapes_[static_cast<std::size_t>(asked.encoder)];
+  check_vectors(its.hidden,
+                {static_cast<std::int64_t>(asked.ids.size()), shape.width});
+  if (shape.pooled_width > 0) {
+    check_vectors(its.pooled, {shape.pooled_width});
+  } else {
+    expect_of_it(its.pooled.empty(),
+                 "a pooled vector of an encoder that makes none");
+  }
+  texts_.put(text, its);
+  --num_to_come_;
+}
+
+std::optional<EncodedElsewhere> EncodingAnswer::finish() {
+  if (!done_ || num_to_come_ > 0) {
+    return std::nullopt;
+  }
+  const EncodingDone& done = *done_;
   expect_of_it(done.weights_xxh3.size() == record_.encoders.size(),
                "weights of another number of encoders");
   const bool is_same = done.execution_class == record_.execution_class;
@@ -60,8 +85,8 @@ EncodedElsewhere EncodingAnswer::finish(const EncodingDone& done) {
         "it ends before all texts are encoded");
   }
   texts_.weights_xxh3 = done.weights_xxh3;
-  return {std::move(texts_), done.execution_class, done.encoder_class,
-          done.device};
+  return EncodedElsewhere{std::move(texts_), done.execution_class,
+                          done.encoder_class, done.device};
 }
 
 }  // namespace troupe::actors

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "actors/encoding_record.h"
 #include "actors/session.h"
+#include "net/link.h"
 
 namespace troupe::actors {
 
@@ -23,16 +26,26 @@ class EncodingAnswer {
   EncodingAnswer(const EncodingRecord& record,
                  const std::vector<EncoderShape>& shapes);
 
-  /// Errors: Errc::corrupt_file for a text that is not in the record, or came
-  /// before, and for vectors of another shape or with a NaN or an infinity.
-  void take(TextEncoded text);
-  /// All that came; once. Errors: Errc::corrupt_file if something is missing.
-  [[nodiscard]] EncodedElsewhere finish(const EncodingDone& done);
+  /// The most bytes of the text's value, which is to be fetched (TextKey).
+  /// Errors: Errc::corrupt_file for a text that is not in the record, or was
+  /// named before.
+  [[nodiscard]] std::size_t name(const TextEncoded& text);
+  /// A named text has come. Errors: Errc::corrupt_file if it has not, has
+  /// vectors of another shape, or a NaN or an infinity.
+  void take(std::uint64_t text, const net::Fetched& fetched);
+  /// All texts are named.
+  void end(const EncodingDone& done) { done_ = done; }
+  /// All that came, once: after the end and the last text. Until then nothing.
+  /// Errors: Errc::corrupt_file if something is missing.
+  [[nodiscard]] std::optional<EncodedElsewhere> finish();
 
  private:
   const EncodingRecord& record_;
   const std::vector<EncoderShape>& shapes_;
   EncodedTexts texts_;
+  std::vector<bool> is_named_;  ///< of each text
+  int num_to_come_ = 0;         ///< of those that are named
+  std::optional<EncodingDone> done_;
 };
 
 }  // namespace troupe::actors

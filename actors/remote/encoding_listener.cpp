@@ -22,6 +22,10 @@ using wire::News;
 constexpr auto kTimeToLeave = std::chrono::seconds(5);
 /// Between two looks for a process that says nothing any more.
 constexpr Duration kBetweenGlances = std::chrono::seconds(1);
+/// Of what a process says before the job begins.
+constexpr std::size_t kMostMessageBytes = std::size_t{1} << 20U;
+/// For a text to come; EncodingListenerSpec::silence ends sooner.
+constexpr Duration kFetchDeadline = std::chrono::hours(24);
 
 }  // namespace
 
@@ -204,15 +208,16 @@ void EncodingListener::hear(net::PeerId peer, Peer& process, News news) {
   require(is_asked, Errc::corrupt_file, "message",
           "it was not asked to encode");
   heard_at_ = SteadyClock().now();
-  if (auto* text = std::get_if<TextEncoded>(&news)) {
-    answer_->take(std::move(*text));
+  if (const auto* text = std::get_if<TextEncoded>(&news)) {
+    hub_->fetch(
+        peer, wire::encode(ValueKey(TextKey{text->text})),
+        {.most_bytes = answer_->name(*text), .deadline = kFetchDeadline},
+        [this, peer, number = text->text](const net::Fetched& its) {
+          fetched(peer, number, its);
+        });
   } else if (const auto* done = std::get_if<EncodingDone>(&news)) {
-    EncodedElsewhere result = answer_->finish(*done);
-    result.seconds =
-        std::chrono::duration<double>(heard_at_ - asked_at_).count();
-    result_ = std::move(result);
-    answer_.reset();
-    news_.notify_all();
+    answer_->end(*done);
+    finish();
   } else if (const auto* refused = std::get_if<EncodingRefused>(&news)) {
     give_up(process.known, to_error(refused->cause).what());
   } else {
@@ -221,7 +226,43 @@ void EncodingListener::hear(net::PeerId peer, Peer& process, News news) {
   }
 }
 
+void EncodingListener::finish() {
+  if (std::optional<EncodedElsewhere> result = answer_->finish()) {
+    result->seconds =
+        std::chrono::duration<double>(heard_at_ - asked_at_).count();
+    result_ = std::move(result);
+    answer_.reset();
+    news_.notify_all();
+  }
+}
+
+void EncodingListener::breach(net::PeerId peer, const Error& error) {
+  const std::string what =
+      label_of(processes_.at(peer).known) + ": " + error.what();
+  if (!answer_ || asked_ != peer) {  // else `remove` says so
+    log_message(LogLevel::warning, what);
+  }
+  hub_->leave(peer, what);
+  remove(peer, error.what());
+}
+
 // ---- what the links bring
+
+void EncodingListener::fetched(net::PeerId peer, std::uint64_t text,
+                               const net::Fetched& its) {
+  const std::lock_guard lock(mutex_);
+  if (!answer_ || asked_ != peer || its.status == net::FetchStatus::lost) {
+    return;  // another one is asked; `on_lost` reports a loss
+  }
+  try {
+    answer_->take(text, its);
+    heard_at_ = SteadyClock().now();
+    tell(processes_.at(peer), TextFetched{text});
+    finish();
+  } catch (const Error& error) {
+    breach(peer, error);
+  }
+}
 
 void EncodingListener::on_greeting(net::PeerId peer,
                                    const net::Greeting& greeting) {
@@ -290,17 +331,11 @@ void EncodingListener::on_record(net::PeerId peer,
   }
   Peer& process = found->second;
   try {
-    if (const auto message =
-            process.assembler.add(record, wire::kMostNewsBytes)) {
+    if (const auto message = process.assembler.add(record, kMostMessageBytes)) {
       hear(peer, process, wire::decode_news(bytes_of(*message)));
     }
   } catch (const Error& error) {
-    const std::string what = label_of(process.known) + ": " + error.what();
-    if (!answer_ || asked_ != peer) {  // else `remove` says so
-      log_message(LogLevel::warning, what);
-    }
-    hub_->leave(peer, what);
-    remove(peer, error.what());
+    breach(peer, error);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -105,6 +106,9 @@ class EncodingListener final : private net::LinkHandler {
 
   // With the lock:
   void hear(net::PeerId peer, Peer& process, wire::News news);
+  void finish();
+  void fetched(net::PeerId peer, std::uint64_t text, const net::Fetched& its);
+  void breach(net::PeerId peer, const Error& error);
   void ask_next();
   [[nodiscard]] std::size_t num_here() const;
   void give_up(const Process& asked, const std::string& why);

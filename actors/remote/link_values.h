@@ -22,6 +22,9 @@ namespace troupe::actors {
 /// Of its tensors.
 [[nodiscard]] std::uint64_t num_bytes(const Parcel& parcel);
 
+/// The outline of a parcel of two tensors has fewer.
+inline constexpr std::size_t kMostOutlineBytes = 1024;
+
 /// What a peer asks for; nothing for what is no key.
 [[nodiscard]] std::optional<ValueKey> key_of(std::string_view bytes);
 

@@ -48,7 +48,7 @@ inline constexpr int kMostNewsEntries = 1 << 16;
 using News = JoinedVariant<
     WorkerMessage, ProcessMessage, ProcessNews,
     std::variant<Offer, Join, EndWorker, PeerAddress, JobOver, ProcessReport,
-                 DamagedValue, EncodingOffer, StandBy, TextEncoded,
+                 DamagedValue, EncodingOffer, StandBy, TextEncoded, TextFetched,
                  EncodingDone, EncodingRefused, NextJob>>;
 
 /// Tensors that a result shows are on the host.

@@ -56,6 +56,12 @@ class Director final : public net::LinkHandler {
   }
   void tell(wire::News news) { outbox_->send(wire::encode(std::move(news))); }
   [[nodiscard]] std::shared_ptr<Outbox> outbox() const { return outbox_; }
+  net::FetchStatus fetch(const ValueKey& key) {
+    std::promise<net::FetchStatus> status;
+    hub_->fetch(peer_, wire::encode(key), {},
+                [&](const net::Fetched& its) { status.set_value(its.status); });
+    return status.get_future().get();
+  }
 
  private:
   void on_greeting(net::PeerId peer,
@@ -64,6 +70,7 @@ class Director final : public net::LinkHandler {
   }
   void on_up(net::PeerId peer, const net::Greeting& /*greeting*/) override {
     outbox_ = std::make_shared<Outbox>(*hub_, peer);
+    peer_ = peer;
     if (offer_) {
       tell(*offer_);
     }
@@ -93,6 +100,7 @@ class Director final : public net::LinkHandler {
   std::deque<wire::News> news_;
   bool is_lost_ = false;
   Assembler assembler_;
+  net::PeerId peer_ = 0;
   std::shared_ptr<Outbox> outbox_;
   std::unique_ptr<net::Hub> hub_;
 };
@@ -145,6 +153,30 @@ TEST(AMemberOfASilentJob, IsNotAdmitted) {
   EXPECT_EQ(end.cause.value().code, Errc::unreachable);
   EXPECT_EQ(end.cause->place, "inproc://job");
   EXPECT_NE(end.cause->message.find("did not admit"), std::string::npos);
+}
+
+TEST(AMemberThatEncodes, HoldsTextsUntilTheyAreFetchedButNotMany) {
+  const std::unique_ptr<net::Switchboard> board = net::make_switchboard();
+  ObservedJob job;
+  Director director(*board, offer_of(job.spec));
+  CompanyMember member(member_of(*board, std::chrono::minutes(1)));
+  ASSERT_TRUE(member.wait_for_offer({}));
+  const models::EncodedText large{Tensor::zeros({5, 1 << 20}, DType::f32), {}};
+  member.give_text(0, large);
+  member.give_text(1, large);
+  EXPECT_EQ(director.next<TextEncoded>().value().text, 0U);
+  EXPECT_EQ(director.next<TextEncoded>().value().text, 1U);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(member.give_text(2, large, stop.get_token()), Error);
+  for (int asked = 0; asked < 2; ++asked) {
+    EXPECT_EQ(director.fetch(TextKey{0}), net::FetchStatus::found);
+  }
+  director.tell(TextFetched{0});
+  member.give_text(2, large);
+  EXPECT_EQ(director.next<TextEncoded>().value().text, 2U);
+  EXPECT_EQ(director.fetch(TextKey{0}), net::FetchStatus::gone);
+  EXPECT_EQ(director.fetch(TextKey{2}), net::FetchStatus::found);
 }
 
 /// A process with one worker, member of a job that the test directs.

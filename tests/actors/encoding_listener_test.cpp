@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -18,8 +19,9 @@
 #include <vector>
 
 #include "actors/remote/company_member.h"
-#include "actors/wire/codec.h"
+#include "actors/remote/link_values.h"
 #include "kernels/core/error.h"
+#include "tests/actors/linked_company.h"
 #include "tests/actors/on_a_switchboard.h"
 #include "tests/actors/some_encoding.h"
 
@@ -28,14 +30,31 @@ namespace {
 
 const std::vector<EncoderShape> kShapes = {{2, 0}, {2, 3}};
 
-EncodedElsewhere answer_of(const std::vector<TextEncoded>& texts,
+net::Fetched fetched(const models::EncodedText& text) {
+  return {net::FetchStatus::found,
+          to_link({{"hidden", text.hidden}, {"pooled", text.pooled}}),
+          {}};
+}
+
+std::size_t bytes_of(const net::Fetched& fetched) {
+  std::size_t bytes = 0;
+  for (const net::SharedBytes& part : fetched.value) {
+    bytes += part.size;
+  }
+  return bytes;
+}
+
+/// Throws also where the answer does not end.
+EncodedElsewhere answer_of(const std::vector<SomeText>& texts,
                            const EncodingDone& done = some_end()) {
   const EncodingRecord record = some_encoding();
   EncodingAnswer answer(record, kShapes);
-  for (const TextEncoded& text : texts) {
-    answer.take(text);
+  for (const SomeText& text : texts) {
+    (void)answer.name({text.text});
+    answer.take(text.text, fetched(text.encoded));
   }
-  return answer.finish(done);
+  answer.end(done);
+  return answer.finish().value();
 }
 
 TEST(EncodingAnswer, IsWhatTheRecordAsksFor) {
@@ -48,7 +67,7 @@ TEST(EncodingAnswer, IsWhatTheRecordAsksFor) {
 }
 
 TEST(EncodingAnswer, HasNothingThatNobodyAskedFor) {
-  const std::vector<std::function<void(TextEncoded&)>> damages = {
+  const std::vector<std::function<void(SomeText&)>> damages = {
       [](auto& t) { t.text = 4; },
       [](auto& t) { t.text = std::numeric_limits<std::uint64_t>::max(); },
       [](auto& t) { t.encoded.hidden = {}; },
@@ -66,20 +85,20 @@ TEST(EncodingAnswer, HasNothingThatNobodyAskedFor) {
       [](auto& t) { t.encoded.hidden.template data<float>()[5] = NAN; },
       [](auto& t) { t.encoded.hidden.template data<float>()[0] = -INFINITY; }};
   for (std::size_t i = 0; i < damages.size(); ++i) {
-    std::vector<TextEncoded> texts = some_texts();
+    std::vector<SomeText> texts = some_texts();
     damages[i](texts.front());
     EXPECT_THROW((void)answer_of(texts), Error) << i;
   }
-  std::vector<TextEncoded> twice = some_texts();
+  std::vector<SomeText> twice = some_texts();
   twice.push_back(twice.front());
   EXPECT_THROW((void)answer_of(twice), Error);
-  std::vector<TextEncoded> without = some_texts();
+  std::vector<SomeText> without = some_texts();
   without.back().encoded.pooled = {};
   EXPECT_THROW((void)answer_of(without), Error);
 }
 
 TEST(EncodingAnswer, IsWhole) {
-  std::vector<TextEncoded> fewer = some_texts();
+  std::vector<SomeText> fewer = some_texts();
   fewer.pop_back();
   EXPECT_THROW((void)answer_of(fewer), Error);
   for (const std::vector<std::uint64_t>& weights :
@@ -99,6 +118,52 @@ TEST(EncodingAnswer, OfAnotherClassHasWhatIsKeptToo) {
   EXPECT_TRUE(its.encoded.has(1));
 }
 
+TEST(EncodingAnswer, EndsWithTheLastTextThatComes) {
+  const EncodingRecord record = some_encoding();
+  EncodingAnswer answer(record, kShapes);
+  for (const SomeText& text : some_texts()) {
+    EXPECT_GE(answer.name({text.text}), bytes_of(fetched(text.encoded)));
+  }
+  answer.end(some_end());
+  for (const SomeText& text : some_texts()) {
+    EXPECT_FALSE(answer.finish());
+    answer.take(text.text, fetched(text.encoded));
+  }
+  EXPECT_TRUE(answer.finish());
+}
+
+TEST(EncodingAnswer, RefusesATextThatDoesNotComeOrIsNoPair) {
+  const EncodingRecord record = some_encoding();
+  EncodingAnswer answer(record, kShapes);
+  (void)answer.name({0});
+  EXPECT_THROW((void)answer.name({0}), Error) << "it has not come yet";
+  const net::Fetched whole = fetched(some_texts().front().encoded);
+  for (const net::Value& value :
+       {net::Value(), net::Value{whole.value.back()},
+        to_link({{"hidden", some_texts().front().encoded.hidden}})}) {
+    EXPECT_THROW(answer.take(0, {net::FetchStatus::found, value, {}}), Error);
+  }
+  try {
+    answer.take(0, {net::FetchStatus::gone, {}, "it is gone"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "it is gone");
+  }
+}
+
+/// A process whose values do not leave it.
+class HubThatHoldsBack final : public HubBefore {
+ public:
+  HubThatHoldsBack(std::unique_ptr<net::Hub> hub, std::atomic<int>& num_asked)
+      : HubBefore(std::move(hub)), num_asked_(num_asked) {}
+  void give(net::WantId /*want*/, net::Value /*value*/) override {
+    ++num_asked_;
+  }
+
+ private:
+  std::atomic<int>& num_asked_;
+};
+
 class AnEncodingListener : public OnASwitchboard {
  protected:
   /// The record, or why there is none.
@@ -116,8 +181,8 @@ class AnEncodingListener : public OnASwitchboard {
     EXPECT_TRUE(is_so());
   }
   static void encode(CompanyMember& member) {
-    for (const TextEncoded& text : some_texts()) {
-      member.answer(text);
+    for (const SomeText& text : some_texts()) {
+      member.give_text(text.text, text.encoded);
     }
     member.answer(some_end());
   }
@@ -177,12 +242,55 @@ TEST_F(AnEncodingListener, AsksTheNextWhereOneDeclinesIsLostOrLies) {
   is_lost.reset();
   (void)asked(*lies);
   const auto last = member();
-  lies->answer(TextEncoded{0, some_vectors(7, 0)});
+  lies->give_text(0, some_vectors(7, 0));
   (void)asked(*last);
   encode(*last);
   EXPECT_EQ(result.get().encoded.size(), 4U);
   EXPECT_THROW((void)lies->wait_for_offer({}), Error) << "it is left";
   EXPECT_EQ(listener_->processes().size(), 2U);
+}
+
+TEST_F(AnEncodingListener, SaysWhoseTextIsWrong) {
+  open();
+  auto result = waiting();
+  models::EncodedText with_nan = some_vectors(3, 0);
+  with_nan.hidden.data<float>()[5] = NAN;
+  testing::internal::CaptureStderr();
+  for (const models::EncodedText& wrong : {some_vectors(2, 0), with_nan}) {
+    const auto lies = member();
+    (void)asked(*lies);
+    lies->give_text(0, wrong);
+    EXPECT_THROW((void)lies->wait_for_offer({}), Error) << "it is left";
+  }
+  const auto last = member();
+  (void)asked(*last);
+  const std::string log = testing::internal::GetCapturedStderr();
+  for (const char* says :
+       {"process 1 (test) does not encode the prompts, they wait for another "
+        "worker: [encoded prompt] its vectors have another shape",
+        "process 2 (test) does not encode the prompts, they wait for another "
+        "worker: [encoded prompt] a NaN"}) {
+    EXPECT_NE(log.find(says), std::string::npos) << log;
+  }
+  encode(*last);
+  EXPECT_EQ(result.get().encoded.size(), 4U);
+}
+
+TEST_F(AnEncodingListener, AsksTheNextWhereOneIsLostBeforeItsTextsHaveCome) {
+  open();
+  auto result = waiting();
+  std::atomic<int> num_asked = 0;
+  auto is_lost = member("test", {}, [&](std::unique_ptr<net::Hub> hub) {
+    return std::make_unique<HubThatHoldsBack>(std::move(hub), num_asked);
+  });
+  (void)asked(*is_lost);
+  encode(*is_lost);
+  await([&] { return num_asked == 3; });
+  const auto last = member();
+  is_lost.reset();
+  (void)asked(*last);
+  encode(*last);
+  EXPECT_EQ(result.get().encoded.size(), 4U);
 }
 
 TEST_F(AnEncodingListener, AsksTheNextWhereNothingComes) {
@@ -194,7 +302,7 @@ TEST_F(AnEncodingListener, AsksTheNextWhereNothingComes) {
   do {  // on a busy machine one may be silent that is not meant to be
     others.push_back(member());
     (void)asked(*others.back());
-    silent->answer(some_texts().front());  // too late, and no harm
+    silent->give_text(0, some_vectors(3, 0));  // too late, and no harm
     encode(*others.back());
   } while (result.wait_for(std::chrono::seconds(2)) !=
            std::future_status::ready);

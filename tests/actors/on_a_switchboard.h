@@ -24,14 +24,20 @@ class OnASwitchboard : public testing::Test {
   }
   std::unique_ptr<CompanyMember> member(
       const std::string& version = "test",
-      const config::WorkerCount& workers = {}) {
+      const config::WorkerCount& workers = {},
+      const std::function<std::unique_ptr<net::Hub>(std::unique_ptr<net::Hub>)>&
+          wrap = {}) {
     return std::make_unique<CompanyMember>(
         MemberSpec{.version = version,
                    .name = "test",
                    .hub = {.role = "worker"},
                    .endpoint = "inproc://job",
                    .workers = workers,
-                   .make_hub = hub_maker()});
+                   .make_hub = [=, this](net::HubOptions options,
+                                         net::LinkHandler& handler) {
+                     auto hub = board_->make_hub(std::move(options), handler);
+                     return wrap ? wrap(std::move(hub)) : std::move(hub);
+                   }});
   }
 
  private:

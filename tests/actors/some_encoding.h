@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "actors/encoding_record.h"
@@ -39,9 +40,14 @@ inline models::EncodedText some_vectors(std::int64_t ids, int encoder) {
   return {zeros_of({ids, 2}), encoder == 1 ? zeros_of({3}) : Tensor()};
 }
 
+struct SomeText {
+  std::uint64_t text = 0;
+  models::EncodedText encoded;
+};
+
 /// Of every text that is not kept, or of all.
-inline std::vector<TextEncoded> some_texts(bool all = false) {
-  std::vector<TextEncoded> texts;
+inline std::vector<SomeText> some_texts(bool all = false) {
+  std::vector<SomeText> texts;
   const EncodingRecord record = some_encoding();
   for (std::size_t i = 0; i < record.texts.size(); ++i) {
     const EncodingText& text = record.texts[i];

@@ -161,14 +161,14 @@ TEST(Fields, NameEveryMember) {
       DropRuns, Redirect, Recall, DeviceMeans, ProcessMeans, ProcessJoined,
       AdmitProcess, RefuseProcess, CancelSample, DrainProcess, Offer, Join,
       EndWorker, PeerTokens, PeerAddress, JobOver, ProcessReport, DamagedValue,
-      EncoderRecord, EncodingRecord, StandBy, EncodingDone, EncodingRefused,
-      NextJob, RunValueKey, ConditionKey, LatentsKey, ProbeKey, PaceKey,
-      ModelFilesKey, ModelChunksKey, ModelChunkKey, LinkPace, Welcome,
-      PeerGreeting, AskStatus, AskStop, Granted>();
+      EncoderRecord, EncodingRecord, StandBy, TextEncoded, TextFetched,
+      EncodingDone, EncodingRefused, NextJob, RunValueKey, ConditionKey,
+      LatentsKey, TextKey, ProbeKey, PaceKey, ModelFilesKey, ModelChunksKey,
+      ModelChunkKey, LinkPace, Welcome, PeerGreeting, AskStatus, AskStop,
+      Granted>();
   expect_all_members<SampleTask>(num_members<samplers::Task>() - 1);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
-  expect_all_members<TextEncoded>(num_members<models::EncodedText>() - 1);
   expect_all_members<Applicant>(num_members<config::WorkerCount>() - 1);
   expect_all_members<JobRecord>(num_members<samplers::Guidance>() - 1);
   // All but clock_error; of a job all but nfe and rounds.
