@@ -37,8 +37,8 @@ inline constexpr std::size_t kMostJobBytes = std::size_t{4} << 20U;
 
 // ---- a running job
 
-/// The most bytes of a message: a result may show the latents of a whole
-/// window.
+/// The most bytes of a message: prompts to be encoded have tens of thousands of
+/// texts.
 inline constexpr std::size_t kMostNewsBytes = std::size_t{64} << 20U;
 /// The most entries of all lists of a message that are no plain numbers: an
 /// empty one takes two bytes of it and a hundred in memory.
@@ -51,7 +51,6 @@ using News = JoinedVariant<
                  DamagedValue, EncodingOffer, StandBy, TextEncoded, TextFetched,
                  EncodingDone, EncodingRefused, NextJob>>;
 
-/// Tensors that a result shows are on the host.
 [[nodiscard]] std::string encode(const News& news);
 [[nodiscard]] News decode_news(std::span<const std::byte> bytes);
 

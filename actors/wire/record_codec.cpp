@@ -150,19 +150,6 @@ std::size_t RecordReader::entries_ahead() const {
 
 // ---- tensors
 
-void RecordWriter::always(const FieldKey& /*key*/, const Tensor& tensor) {
-  const auto data = tensor.bytes();
-  const auto extents = tensor.shape().extents();
-  // The elements are not copied into a TensorRecord.
-  nested([&] {
-    RecordWriter inner(to_);
-    inner("dtype", tensor.dtype());
-    inner("shape", std::vector<std::int64_t>(extents.begin(), extents.end()));
-    ++inner.number_;
-    inner.text({reinterpret_cast<const char*>(data.data()), data.size()});
-  });
-}
-
 void check_elements(DType dtype, std::span<const std::int64_t> shape,
                     std::size_t num_bytes) {
   // By division: a product of hostile extents may overflow.
@@ -178,18 +165,6 @@ void check_elements(DType dtype, std::span<const std::int64_t> shape,
     refuse("a tensor of " + std::to_string(num_bytes) +
            " bytes, expected those of its shape");
   }
-}
-
-void RecordReader::get(Tensor& tensor) {
-  tensor = {};
-  if (!has(WireType::bytes)) {
-    return;
-  }
-  TensorRecord record;
-  nested(take(varint()), record);
-  check_elements(record.dtype, record.shape, record.data.size());
-  tensor = Tensor(Shape(record.shape), record.dtype);
-  std::memcpy(tensor.bytes().data(), record.data.data(), record.data.size());
 }
 
 }  // namespace troupe::actors::wire

@@ -27,18 +27,6 @@
 
 namespace troupe::actors {
 
-/// A tensor of the host, as it lies in a message.
-struct TensorRecord {
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> shape;
-  std::string data;
-};
-void visit_fields(auto& visit, AnyConst<TensorRecord> auto& r) {
-  visit("dtype", r.dtype);
-  visit("shape", r.shape);
-  visit("data", r.data);
-}
-
 /// A tensor of a parcel without its elements. One without a shape is empty.
 struct TensorOutline {
   std::string name;
@@ -221,11 +209,6 @@ class RecordWriter {
       always(key, device.index);
     }
   }
-  void put(const FieldKey& key, const Tensor& tensor) {
-    if (!tensor.empty()) {
-      always(key, tensor);
-    }
-  }
   template <typename T>
   requires(HasFields<T> || config::NamedEnum<T> || NamedRow<T> ||
            std::same_as<T, Errc>) void put(const FieldKey& key,
@@ -285,7 +268,6 @@ class RecordWriter {
   void always(const FieldKey& /*key*/, const T& record) {
     message(record);
   }
-  void always(const FieldKey& /*key*/, const Tensor& tensor);
 
   template <typename T>
   void list(const FieldKey& key, std::span<const T> values) {
@@ -481,7 +463,6 @@ class RecordReader {
       bare(device.index);
     }
   }
-  void get(Tensor& tensor);
   template <config::NamedEnum T>
   void get(T& value) {
     value = static_cast<T>(place_in(config::names_of<T>(), name()));

@@ -89,17 +89,6 @@ class RandomFields {
       device.index = static_cast<int>(below(1U << 31U));
     }
   }
-  void fill(Tensor& tensor) {
-    tensor = {};
-    if (below(3) != 0) {
-      std::vector<float> floats(below(4) + 1);
-      for (float& one : floats) {
-        fill(one);
-      }
-      const auto count = static_cast<std::int64_t>(floats.size());
-      tensor = Tensor::from<float>(floats, Shape{1, count});
-    }
-  }
   template <typename T, std::size_t N>
   void fill(InlineVector<T, N>& values) {
     values = {};

@@ -100,7 +100,6 @@ class ProtoText {
   std::string type_of(Key, Duration) { return "sint64"; }
   std::string type_of(Key, TimePoint) { return "sint64"; }
   std::string type_of(Key, const Device&) { return "optional int32"; }
-  std::string type_of(Key, const Tensor&) { return message<TensorRecord>(); }
   template <HasFields T>
   std::string type_of(Key, const T&) {
     return message<T>();
