@@ -17,8 +17,8 @@ namespace troupe::actors {
 
 void visit_fields(auto& visit, AnyConst<ModelRecord> auto& r) {
   visit("name", r.name);
-  visit("denoiser_config", r.denoiser_config);
-  visit("decoder_config", r.decoder_config);
+  visit({"denoiser_config", "", "object"}, r.denoiser_config);
+  visit({"decoder_config", "", "object"}, r.decoder_config);
   visit("random_weights", r.random_weights);
   visit(hash_key("weights_xxh3"), r.weights_xxh3);
   visit(hash_key("tensors_xxh3"), r.tensors_xxh3);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <concepts>
+#include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -9,14 +12,20 @@
 #include "actors/artefacts/summary.h"
 #include "actors/record_fields.h"
 #include "config/enum_names.h"
+#include "config/parse_value.h"
 #include "kernels/core/fields.h"
+#include "kernels/core/hash.h"
+#include "samplers/guidance.h"
 
 namespace troupe::actors {
 
+/// May be unset.
 template <typename T>
 constexpr bool kIsOptional = false;
 template <typename T>
 constexpr bool kIsOptional<std::optional<T>> = true;
+template <typename T>
+constexpr bool kIsOptional<std::shared_ptr<T>> = true;
 template <typename T>
 constexpr bool kIsList = false;
 template <typename T>
@@ -30,12 +39,13 @@ constexpr bool kIsObject = false;
 template <typename T>
 constexpr bool kIsObject<JsonObject<T>> = true;
 
-/// Structs by their lists of fields, enums by name; all else as it is. What is
-/// not finite becomes null when the JSON is printed.
+/// Structs by their lists of fields, enums and rows of tables by name; all else
+/// as it is. What is not finite becomes null when the JSON is printed.
 template <typename T>
 [[nodiscard]] nlohmann::ordered_json json_of(const T& value);
 
-/// Puts the fields that it visits into an object.
+/// Puts the fields that it visits into an object. Hashes are texts; a text that
+/// has another type in JSON is JSON itself.
 class JsonWriter {
  public:
   static constexpr bool kShows = true;
@@ -53,7 +63,17 @@ class JsonWriter {
         return;
       }
     }
-    to_[key.name] = json_of(value);
+    nlohmann::ordered_json& json = to_[key.name] = json_of(value);
+    if (key.is_hash) {
+      for (auto& hash : json) {  // a number counts as a list of one
+        hash = to_hex(hash.get<std::uint64_t>());
+      }
+    }
+    if constexpr (std::same_as<T, std::string>) {
+      if (key.json_type != nullptr && !value.empty()) {
+        json = nlohmann::ordered_json::parse(value);
+      }
+    }
   }
 
  private:
@@ -63,7 +83,9 @@ class JsonWriter {
 template <typename T>
 nlohmann::ordered_json json_of(const T& value) {
   using Json = nlohmann::ordered_json;
-  if constexpr (HasFields<const T>) {
+  if constexpr (std::same_as<T, samplers::SigmaRange>) {
+    return config::to_string(value);
+  } else if constexpr (HasFields<const T>) {
     Json object = Json::object();
     JsonWriter writer(object);
     visit_fields(writer, value);
@@ -84,6 +106,8 @@ nlohmann::ordered_json json_of(const T& value) {
     return list;
   } else if constexpr (config::NamedEnum<T>) {
     return config::name_of(value);
+  } else if constexpr (requires { value->name; }) {
+    return value->name;
   } else {
     return value;
   }

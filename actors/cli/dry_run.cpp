@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -17,7 +16,6 @@
 #include "actors/cli/json_rows.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/job_fields.h"
-#include "config/enum_names.h"
 #include "config/parse_value.h"
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"
@@ -25,88 +23,6 @@
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
-
-/// Puts the fields of a job into a JSON object. Numbers that are not finite are
-/// texts there. Not in the unnamed namespace, whose lists of fields would hide
-/// the job's.
-class JobWriter {
- public:
-  static constexpr bool kShows = true;
-
-  explicit JobWriter(nlohmann::ordered_json& to) : to_(to) {}
-
-  template <typename T>
-  void operator()(const FieldKey& key, const T& value) {
-    to_[key.name] = json_of(value);
-  }
-  void operator()(const FieldKey& key, std::uint64_t value) {
-    to_[key.name] = key.is_hash ? Json(to_hex(value)) : Json(value);
-  }
-  /// A configuration is JSON itself.
-  void operator()(const FieldKey& key, const std::string& text) {
-    const bool is_json =
-        std::string_view(key.name).ends_with("_config") && !text.empty();
-    to_[key.name] = is_json ? Json::parse(text) : json_of(text);
-  }
-  /// Hashes all of them.
-  void operator()(const FieldKey& key,
-                  const std::vector<std::uint64_t>& values) {
-    to_[key.name] = Json::array();
-    for (const std::uint64_t value : values) {
-      to_[key.name].push_back(to_hex(value));
-    }
-  }
-  template <MaybeUnset T>
-  void operator()(const FieldKey& key, const T& value) {
-    if (value) {
-      (*this)(key, *value);
-    }
-  }
-
- private:
-  using Json = nlohmann::ordered_json;
-
-  static Json json_of(double value) {
-    return std::isfinite(value) ? Json(value) : Json(config::to_text(value));
-  }
-  static Json json_of(float value) { return json_of(double{value}); }
-  static Json json_of(const samplers::SigmaRange& range) {
-    return config::to_string(range);
-  }
-  static Json json_of(const std::string& text) {
-    return printable(text, kMostText);
-  }
-  template <std::integral T>
-  static Json json_of(T value) {
-    return value;
-  }
-  template <config::NamedEnum T>
-  static Json json_of(T value) {
-    return config::name_of(value);
-  }
-  template <NamedRow T>
-  static Json json_of(const T& row) {
-    return row->name;
-  }
-  template <HasFields T>
-  static Json json_of(const T& record) {
-    Json object = Json::object();
-    JobWriter fields(object);
-    visit_fields(fields, record);
-    return object;
-  }
-  template <typename T>
-  static Json json_of(const std::vector<T>& values) {
-    Json list = Json::array();
-    for (const T& value : values) {
-      list.push_back(json_of(value));
-    }
-    return list;
-  }
-
-  static constexpr std::size_t kMostText = 4096;
-  Json& to_;
-};
 
 /// What --print-job prints.
 struct PrintedJob {
@@ -251,6 +167,17 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("time       {}\n", time_text(plan));
 }
 
+/// JSON has no infinity, and a job's numbers read back to the same bits.
+void spell_infinities(nlohmann::ordered_json& json) {
+  if (json.is_number_float() && !std::isfinite(json.get<double>())) {
+    json = config::to_text(json.get<double>());
+  } else if (json.is_structured()) {
+    for (nlohmann::ordered_json& inner : json) {
+      spell_infinities(inner);
+    }
+  }
+}
+
 }  // namespace
 
 int run_dry(Invocation& invocation, const JobRequest& request,
@@ -299,16 +226,15 @@ int print_job(Invocation& invocation, const JobRequest& request,
   check(job, values_of(request, conditions), request.source.table());
   invocation.summary.status = "planned";
   invocation.take_last_word();
+  PrintedJob printed = {to_hex(hash_of(job)), job};
+  std::string& name = printed.record.model.name;
+  name = printable(name, name.size());  // a folder's: it may be anything
   const bool is_json = invocation.config.json;
-  nlohmann::ordered_json document;
-  if (is_json) {
-    document = envelope(invocation.summary);
-  }
-  JobWriter fields(document);
-  const PrintedJob printed = {to_hex(hash_of(job)), job};
-  actors::visit_fields(fields, printed);
-  fmt::print("{}\n", document.dump(is_json ? -1 : 2, ' ', false,
-                                   nlohmann::json::error_handler_t::replace));
+  nlohmann::ordered_json json =
+      is_json ? document(invocation.summary, printed) : json_of(printed);
+  spell_infinities(json);
+  fmt::print("{}\n", json.dump(is_json ? -1 : 2, ' ', false,
+                               nlohmann::json::error_handler_t::replace));
   return 0;
 }
 

@@ -73,7 +73,7 @@ class JsonRows {
   template <typename T>
   static std::string type_name(const FieldKey& key) {
     if constexpr (kIsOptional<T>) {
-      return type_name<typename T::value_type>(key);
+      return type_name<std::decay_t<decltype(*std::declval<T>())>>(key);
     } else if constexpr (HasFields<const T> || kIsObject<T>) {
       return "object";
     } else if constexpr (kIsList<T>) {
@@ -92,7 +92,7 @@ class JsonRows {
   template <typename T>
   void add_inner(const FieldKey& key) {
     if constexpr (kIsOptional<T>) {
-      add_inner<typename T::value_type>(key);
+      add_inner<std::decay_t<decltype(*std::declval<T>())>>(key);
     } else if constexpr (kIsObject<T>) {
       using Value = typename T::value_type::second_type;
       add(".*", type_name<Value>(key), key.meaning_of_each);
