@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/core/device.h"
+#include "kernels/core/fields.h"
 #include "models/autoencoder_kl.h"
 #include "models/checkpoint.h"
 #include "models/class_tensors.h"
@@ -63,11 +64,29 @@ struct PictureIds {
   std::optional<double> aesthetic_score = {};
 };
 
-/// A number that describes the architecture, such as {"width", 1152}.
-struct NetworkFact {
-  std::string_view name;
-  std::int64_t value = 0;
+/// Numbers that describe an architecture. What it does not have is unset.
+struct NetworkFacts {
+  std::optional<std::int64_t> blocks = {};
+  std::optional<std::int64_t> width = {};
+  std::optional<std::int64_t> heads = {};
+  std::optional<std::int64_t> tokens = {};
+  std::optional<std::int64_t> widest = {};
+  std::optional<std::int64_t> levels = {};
+  std::optional<std::int64_t> transformer_blocks = {};
+  std::optional<std::int64_t> caption_width = {};
 };
+
+void visit_fields(auto& visit, AnyConst<NetworkFacts> auto& r) {
+  visit({"blocks", "transformer blocks"}, r.blocks);
+  visit({"width", "channels of a token"}, r.width);
+  visit({"heads", "attention heads"}, r.heads);
+  visit({"tokens", "tokens of an image"}, r.tokens);
+  visit({"widest", "UNet: most channels of a level"}, r.widest);
+  visit({"levels", "UNet: sizes of its feature maps"}, r.levels);
+  visit({"transformer_blocks", "UNet: those of all its levels"},
+        r.transformer_blocks);
+  visit({"caption_width", "channels of a prompt's token"}, r.caption_width);
+}
 
 /// What is known of a denoising network from its config.json, before any weight
 /// is read. Code outside a model's files never reads its configuration; it asks
@@ -111,7 +130,7 @@ class DenoiserDescription {
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const = 0;
-  [[nodiscard]] virtual std::vector<NetworkFact> facts() const = 0;
+  [[nodiscard]] virtual NetworkFacts facts() const = 0;
   /// Keys that the diffusers class has in its config.json, separated by spaces.
   /// A message names other keys of the file to the user.
   [[nodiscard]] virtual std::string_view config_keys() const = 0;

@@ -112,11 +112,11 @@ NetworkMemory DitDescription::memory(const Shape& latents, DType compute,
   return memory;
 }
 
-std::vector<NetworkFact> DitDescription::facts() const {
-  return {{"blocks", config_.num_layers},
-          {"width", config_.width()},
-          {"heads", config_.num_attention_heads},
-          {"tokens", config_.grid().num_tokens(latent_shape())}};
+NetworkFacts DitDescription::facts() const {
+  return {.blocks = config_.num_layers,
+          .width = config_.width(),
+          .heads = config_.num_attention_heads,
+          .tokens = config_.grid().num_tokens(latent_shape())};
 }
 
 ClassTensors DitDescription::tensors() const {

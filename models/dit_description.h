@@ -26,7 +26,7 @@ class DitDescription final : public DenoiserDescription {
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const override;
-  [[nodiscard]] std::vector<NetworkFact> facts() const override;
+  [[nodiscard]] NetworkFacts facts() const override;
   [[nodiscard]] std::string_view config_keys() const override;
   [[nodiscard]] ClassTensors tensors() const override;
   [[nodiscard]] bool can_offload() const override { return true; }

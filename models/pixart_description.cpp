@@ -131,12 +131,12 @@ NetworkMemory PixArtDescription::memory(const Shape& latents, DType compute,
   return memory;
 }
 
-std::vector<NetworkFact> PixArtDescription::facts() const {
-  return {{"blocks", config_.num_layers},
-          {"width", config_.width()},
-          {"heads", config_.num_attention_heads},
-          {"tokens", config_.grid().num_tokens(latent_shape())},
-          {"caption_width", config_.caption_channels}};
+NetworkFacts PixArtDescription::facts() const {
+  return {.blocks = config_.num_layers,
+          .width = config_.width(),
+          .heads = config_.num_attention_heads,
+          .tokens = config_.grid().num_tokens(latent_shape()),
+          .caption_width = config_.caption_channels};
 }
 
 ClassTensors PixArtDescription::tensors() const {

@@ -218,17 +218,17 @@ NetworkMemory UNetDescription::memory(const Shape& latents, DType compute,
   return memory;
 }
 
-std::vector<NetworkFact> UNetDescription::facts() const {
+NetworkFacts UNetDescription::facts() const {
   std::int64_t transformers = 0;
   for (const UNetUnit& unit : layout_.units()) {
     transformers += unit.depth;
   }
-  return {{"blocks", layout_.size()},
-          {"width", config_.levels.front().width},
-          {"widest", config_.levels.back().width},
-          {"levels", static_cast<std::int64_t>(config_.levels.size())},
-          {"transformer_blocks", transformers},
-          {"caption_width", config_.cross_attention_dim}};
+  return {.blocks = layout_.size(),
+          .width = config_.levels.front().width,
+          .widest = config_.levels.back().width,
+          .levels = static_cast<std::int64_t>(config_.levels.size()),
+          .transformer_blocks = transformers,
+          .caption_width = config_.cross_attention_dim};
 }
 
 std::string_view UNetDescription::config_keys() const {

@@ -42,7 +42,7 @@ class UNetDescription final : public DenoiserDescription {
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const override;
-  [[nodiscard]] std::vector<NetworkFact> facts() const override;
+  [[nodiscard]] NetworkFacts facts() const override;
   [[nodiscard]] std::string_view config_keys() const override;
   [[nodiscard]] ClassTensors tensors() const override;
   /// The whole network: what a block costs differs, and the last blocks need

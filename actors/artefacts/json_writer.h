@@ -31,7 +31,7 @@ constexpr bool kIsList = false;
 template <typename T>
 constexpr bool kIsList<std::vector<T>> = true;
 
-/// An object with any keys, in their order.
+/// An object with any keys, in their order. No two are equal.
 template <typename T>
 using JsonObject = std::vector<std::pair<std::string, T>>;
 template <typename T>
@@ -44,8 +44,8 @@ constexpr bool kIsObject<JsonObject<T>> = true;
 template <typename T>
 [[nodiscard]] nlohmann::ordered_json json_of(const T& value);
 
-/// Puts the fields that it visits into an object. Hashes are texts; a text that
-/// has another type in JSON is JSON itself.
+/// Puts the fields that it visits into an object. Hashes become texts. A text
+/// whose key names another type in JSON is parsed.
 class JsonWriter {
  public:
   static constexpr bool kShows = true;
@@ -94,8 +94,10 @@ nlohmann::ordered_json json_of(const T& value) {
     return value ? json_of(*value) : Json();
   } else if constexpr (kIsObject<T>) {
     Json object = Json::object();
+    // operator[] would search all of them for each.
+    auto& list = object.get_ref<Json::object_t&>();
     for (const auto& [name, one] : value) {
-      object[name] = json_of(one);
+      list.emplace_back(name, json_of(one));
     }
     return object;
   } else if constexpr (kIsList<T>) {

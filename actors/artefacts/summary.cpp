@@ -36,7 +36,7 @@ std::string failure_json(RunSummary summary, const Error& error) {
   summary.exit_code = exit_code(error.code());
   ordered_json out =
       summary.verb == "sample" ? document(summary, summary) : envelope(summary);
-  out["error"] = json_of(error);
+  JsonWriter{out}(kErrorKey, error);
   return dump(out);
 }
 

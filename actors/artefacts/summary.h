@@ -269,6 +269,9 @@ void visit_fields(auto& visit, AnyConst<RunSummary> auto& r) {
   visit({"plan", "what --dry-run foresees; absent otherwise"}, r.plan);
 }
 
+inline constexpr FieldKey kErrorKey = {
+    "error", "why it failed or stopped; absent on success"};
+
 void visit_fields(auto& visit, AnyConst<Error> auto& r) {
   visit({"code", "kind of error: troupe help exit-codes"}, to_string(r.code()));
   visit({"where", "option, file or part that it is about"}, r.place());

@@ -177,15 +177,15 @@ void visit_fields(auto& visit, AnyConst<Diagnosis> auto& r) {
   visit({"memory_limits", "what bounds the memory"}, r.limits);
   visit({"cuda", "whether a GPU can be used"}, r.why_no_gpu.empty());
   visit({"cuda_devices", "GPUs"}, r.gpus);
-  FieldKey libraries = {"libraries", "versions by library"};
-  libraries.meaning_of_each = "version, as loaded or as built with";
   JsonObject<std::string> versions;
   for (const auto& group : {all_libraries(), r.cuda_libraries}) {
     for (const LibraryVersion& library : group) {
       versions.emplace_back(library.name, library.version);
     }
   }
-  visit(libraries, versions);
+  visit(each_is("version, as loaded or as built with",
+                {"libraries", "versions by library"}),
+        versions);
   visit({"advice", "what would make this machine do more"}, r.advice);
 }
 

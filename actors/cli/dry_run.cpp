@@ -30,8 +30,7 @@ struct PrintedJob {
   JobRecord record;
 };
 
-template <typename Visitor, AnyConst<PrintedJob> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<PrintedJob> auto& r) {
   visit({"job", "name of the job: a hash of all that follows"}, r.name);
   visit_fields(visit, r.record);
 }

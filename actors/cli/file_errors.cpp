@@ -43,9 +43,7 @@ int FileErrors::finish(Invocation& invocation,
   if (invocation.config.json) {
     nlohmann::ordered_json json = envelope(summary);
     json.update(found);
-    if (worst_) {
-      json["error"] = json_of(*worst_);
-    }
+    JsonWriter{json}(kErrorKey, worst_);
     fmt::print("{}\n", dump(json));
   }
   return summary.exit_code;

@@ -1,3 +1,5 @@
+#include "actors/cli/inspect_model.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <vector>
 
 #include "actors/cli/execution_class.h"
-#include "actors/cli/inspect_items.h"
 #include "actors/cli/job_devices.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"
@@ -19,6 +20,7 @@
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -55,30 +57,20 @@ std::string describe_scheduler(const ModelSource& source) {
   }
 }
 
-/// What one device must hold for one image at a time, both guidance branches,
-/// and how many it has room for.
-InspectedItem needs_on(const std::string& name, bool is_gpu, DType compute,
-                       const ModelSource& source,
-                       std::optional<std::uint64_t> available) {
+DeviceNeeds needs_on(const std::string& name, bool is_gpu, DType compute,
+                     const ModelSource& source,
+                     std::optional<std::uint64_t> available) {
   const MemoryNeeds needs = memory_needs(
       source, is_gpu ? DeviceKind::cuda : DeviceKind::cpu, compute);
   const std::uint64_t image = 2 * needs.network.of_rows(1);
   const std::uint64_t shared = needs.weights_bytes + needs.decode_bytes +
                                needs.scratch.of(1) +
                                (is_gpu ? kGpuOverhead : 0);
-  return {{"device", name},
-          {"dtype", to_string(compute)},
-          {"weights_bytes", needs.weights_bytes},
-          {"image_bytes", image},
-          {"memory_bytes", shared + image},
-          {"available_bytes",
-           available ? InspectedItem(*available) : InspectedItem()},
-          {"fits", available ? InspectedItem(shared + image <= *available)
-                             : InspectedItem()}};
+  return {name, compute, needs.weights_bytes, image, shared + image, available};
 }
 
-InspectedItem needs_by_device(const ModelSource& source) {
-  InspectedItem list = InspectedItem::array();
+std::vector<DeviceNeeds> needs_by_device(const ModelSource& source) {
+  std::vector<DeviceNeeds> list;
   list.push_back(needs_on("cpu", false, automatic_dtype(), source,
                           memory_info().available_bytes));
   const Gpus gpus;
@@ -100,40 +92,41 @@ InspectedItem needs_by_device(const ModelSource& source) {
 }
 
 /// How it is sampled when nobody says otherwise.
-InspectedItem describe_defaults(const std::vector<config::Setting>& settings) {
-  InspectedItem json = InspectedItem::object();
+nlohmann::ordered_json describe_defaults(
+    const std::vector<config::Setting>& settings) {
+  auto json = nlohmann::ordered_json::object();
   for (const config::Setting& setting : settings) {
     const config::Option& option = *config::find_option(setting.key);
-    json[std::string(option.key)] = option.kind() == config::ValueKind::text
-                                        ? InspectedItem(setting.text)
-                                        : InspectedItem::parse(setting.text);
+    json[std::string(option.key)] =
+        option.kind() == config::ValueKind::text
+            ? nlohmann::ordered_json(setting.text)
+            : nlohmann::ordered_json::parse(setting.text);
   }
   return json;
 }
 
-/// fn() fills the item. What cannot be used is no error of inspect: prompts may
-/// come encoded (--prompt-embeds).
-template <typename Fn>
-void describe_usable(InspectedItem& item, const Fn& fn) {
+/// fn() fills the part's facts. What cannot be used is no error of inspect:
+/// prompts may come encoded (--prompt-embeds).
+template <typename Facts, typename Fn>
+void describe_usable(PipelinePart<Facts>& part, const Fn& fn) {
   try {
     fn();
   } catch (const Error& error) {
     if (error.code() != Errc::unsupported && error.code() != Errc::not_found) {
       throw;
     }
-    item["problem"] = error.message();
+    part.problem = error.message();
   }
 }
 
-InspectedItem describe_encoder(const ModelSource& source,
-                               const models::PromptEncoder& of) {
-  InspectedItem item = {{"name", of.encoder}};
-  InspectedItem words = {{"name", of.tokenizer}};
+EncoderParts describe_encoder(const ModelSource& source,
+                              const models::PromptEncoder& of) {
+  EncoderParts parts = {{std::string(of.encoder)}, {std::string(of.tokenizer)}};
   std::shared_ptr<const models::Tokenizer> tokenizer;
-  describe_usable(words,
+  describe_usable(parts.tokenizer,
                   [&] { tokenizer = open_prompt_tokenizer(source, of); });
   std::int64_t longest = of.most_tokens;
-  describe_usable(item, [&] {
+  describe_usable(parts.encoder, [&] {
     const PromptEncoderSource encoder = open_prompt_encoder(source, of);
     const models::TextEncoderDescription& about = *encoder.description;
     longest = tokenizer == nullptr
@@ -142,27 +135,25 @@ InspectedItem describe_encoder(const ModelSource& source,
     const auto memory = [&](DType dtype) {
       return about.weights_bytes(dtype) + about.pass_bytes(longest, dtype);
     };
-    item["class"] = encoder.record.class_name;
-    item["width"] = about.width();
-    item["layers"] = about.num_layers();
-    if (encoder.files != nullptr) {
-      item["parameters"] = num_parameters(*encoder.files);
-    }
-    item["memory_bytes_f32"] = memory(DType::f32);
-    item["memory_bytes_bf16"] = memory(DType::bf16);
+    parts.encoder.facts = {encoder.record.class_name,
+                           about.width(),
+                           about.num_layers(),
+                           encoder.files == nullptr
+                               ? std::nullopt
+                               : std::optional(num_parameters(*encoder.files)),
+                           memory(DType::f32),
+                           memory(DType::bf16)};
   });
   if (tokenizer != nullptr) {
-    words["kind"] = tokenizer->kind();
-    words["vocabulary"] = tokenizer->vocab_size();
-    words["longest_prompt"] = longest;
-    words["stand_in"] = source.is_random();
+    parts.tokenizer.facts = {std::string(tokenizer->kind()),
+                             tokenizer->vocab_size(), longest,
+                             source.is_random()};
   }
-  item["tokenizer"] = std::move(words);
-  return item;
+  return parts;
 }
 
-InspectedItem describe_encoders(const ModelSource& source) {
-  InspectedItem list = InspectedItem::array();
+std::vector<EncoderParts> describe_encoders(const ModelSource& source) {
+  std::vector<EncoderParts> list;
   if (source.takes_prompts() && source.pipeline() != nullptr) {
     for (const models::PromptEncoder& part : source.pipeline()->encoders) {
       list.push_back(describe_encoder(source, part));
@@ -171,32 +162,23 @@ InspectedItem describe_encoders(const ModelSource& source) {
   return list;
 }
 
-InspectedItem describe_network(const ModelSource& source) {
-  InspectedItem network = InspectedItem::object();
-  for (const models::NetworkFact& fact : source.denoiser().facts()) {
-    network[std::string(fact.name)] = fact.value;
-  }
-  return network;
-}
-
-/// What is known of every model, behind what `item` says already.
-void add_model(const ModelSource& source, InspectedItem& item) {
-  item.update(InspectedItem{
-      {"network", describe_network(source)},
-      {"latents", to_string(source.latent_shape())},
-      {"resolution_bins", source.bins().size()},
-      {"memory_bytes_f32", required_bytes(source, DType::f32, 1, 1, 2)},
-      {"memory_bytes_bf16", required_bytes(source, DType::bf16, 1, 1, 2)},
-      {"memory", needs_by_device(source)},
-      {"sampler", describe_scheduler(source)},
-      {"takes_prompts", source.takes_prompts()},
-      {"text_encoders", describe_encoders(source)},
-      {"classes", source.info(DType::f32).num_classes}});
+/// What is known of every model.
+void describe_source(const ModelSource& source, ModelFacts& model) {
+  model.network = source.denoiser().facts();
+  model.latents = to_string(source.latent_shape());
+  model.resolution_bins = source.bins().size();
+  model.memory_bytes_f32 = required_bytes(source, DType::f32, 1, 1, 2);
+  model.memory_bytes_bf16 = required_bytes(source, DType::bf16, 1, 1, 2);
+  model.memory = needs_by_device(source);
+  model.sampler = describe_scheduler(source);
+  model.takes_prompts = source.takes_prompts();
+  model.text_encoders = describe_encoders(source);
+  model.classes = source.info(DType::f32).num_classes;
 }
 
 }  // namespace
 
-InspectedItem describe_checkpoint(const std::string& path) {
+ModelFacts describe_checkpoint(const std::string& path) {
   config::Config config;
   config.model_dir = path;
   const ModelSource source = ModelSource::open(config);
@@ -205,23 +187,18 @@ InspectedItem describe_checkpoint(const std::string& path) {
   note_networks(checkpoint, source.denoiser(), notes);
   note_scheduler(checkpoint, notes);
   print_notes(notes);
-  InspectedItem item = {
-      {"kind", "checkpoint"},
-      {"path", path},
-      {"pipeline", checkpoint.pipeline_class},
-      {"architecture", checkpoint.denoiser.class_name},
-      {"autoencoder", checkpoint.vae ? checkpoint.vae->class_name : ""},
-      {"parameters", num_parameters(checkpoint.denoiser)},
-      {"stored_bytes", checkpoint.stored_bytes()},
-      {"defaults", describe_defaults(config::read_sampling_defaults(path))},
-      {"class_names", InspectedItem::object()}};
-  add_model(source, item);
-  InspectedItem::object_t& names = as_list(item["class_names"]);
-  names.reserve(checkpoint.class_names.size());
+  ModelFacts model = {
+      .pipeline = checkpoint.pipeline_class,
+      .architecture = checkpoint.denoiser.class_name,
+      .autoencoder = checkpoint.vae ? checkpoint.vae->class_name : "",
+      .parameters = num_parameters(checkpoint.denoiser),
+      .stored_bytes = checkpoint.stored_bytes(),
+      .defaults = describe_defaults(config::read_sampling_defaults(path))};
   for (const auto& [id, name] : checkpoint.class_names) {
-    names.emplace_back(std::to_string(id), name);
+    model.class_names.emplace_back(std::to_string(id), name);
   }
-  return item;
+  describe_source(source, model);
+  return model;
 }
 
 bool is_bundled_model(const std::string& name) {
@@ -230,7 +207,7 @@ bool is_bundled_model(const std::string& name) {
          config::bundled_models().end();
 }
 
-InspectedItem describe_bundled(const std::string& name) {
+ModelFacts describe_bundled(const std::string& name) {
   const auto class_in = [&](std::string_view json) {
     return json.empty()
                ? std::string()
@@ -239,146 +216,141 @@ InspectedItem describe_bundled(const std::string& name) {
   config::Config config;
   config.random_weights = name;
   const ModelSource source = ModelSource::open(config);
-  const config::BundledModel& model = config::find_bundled_model(name);
-  InspectedItem item = {
-      {"kind", "bundled"},
-      {"path", name},
-      {"description", model.description},
-      {"pipeline", model.pipeline},
-      {"architecture", class_in(model.denoiser)},
-      {"autoencoder", class_in(model.vae)},
-      {"defaults",
-       describe_defaults(config::pipeline_defaults(model.pipeline, name))},
-      {"class_names", InspectedItem::object()}};
-  add_model(source, item);
-  return item;
+  const config::BundledModel& bundled = config::find_bundled_model(name);
+  ModelFacts model = {.description = std::string(bundled.description),
+                      .pipeline = std::string(bundled.pipeline),
+                      .architecture = class_in(bundled.denoiser),
+                      .autoencoder = class_in(bundled.vae),
+                      .defaults = describe_defaults(
+                          config::pipeline_defaults(bundled.pipeline, name))};
+  describe_source(source, model);
+  return model;
 }
 
 namespace {
 
-/// "12 blocks", "caption width 4096 channels".
-std::string fact_text(std::string name, int value) {
-  std::ranges::replace(name, '_', ' ');
-  return name.starts_with("wid") || name.ends_with("width")
-             ? fmt::format("{} {} channels", name, value)
-             : fmt::format("{} {}", value, name);
-}
+/// "12 blocks, caption width 4096 channels, ".
+struct FactsText {
+  void operator()(const FieldKey& key, std::optional<std::int64_t> value) {
+    std::string name = key.name;
+    std::ranges::replace(name, '_', ' ');
+    if (value) {
+      text += name.starts_with("wid") || name.ends_with("width")
+                  ? fmt::format("{} {} channels, ", name, *value)
+                  : fmt::format("{} {}, ", *value, name);
+    }
+  }
 
-void print_head(const InspectedItem& j) {
-  const std::string& pipeline = string_of(j["pipeline"]);
-  fmt::print("{}: {}{}\n", string_of(j["path"]), text_of(j["architecture"]),
-             j["kind"] == "bundled" && pipeline.empty()
+  std::string text;
+};
+
+void print_head(const std::string& path, const ModelFacts& model) {
+  const bool is_bundled = !model.description.empty();
+  fmt::print("{}: {}{}\n", path, printable(model.architecture),
+             is_bundled && model.pipeline.empty()
                  ? std::string()
-                 : " (" + printable(pipeline) + ")");
-  if (j["kind"] == "bundled") {
-    fmt::print("  bundled, for --random-weights: {}\n",
-               string_of(j["description"]));
+                 : " (" + printable(model.pipeline) + ")");
+  if (is_bundled) {
+    fmt::print("  bundled, for --random-weights: {}\n", model.description);
   }
-  std::string facts;
-  for (const auto& fact : j["network"].items()) {
-    facts += fact_text(fact.key(), fact.value().get<int>()) + ", ";
-  }
-  fmt::print("  {}latents {} (channels, height, width){}\n", facts,
-             string_of(j["latents"]),
-             j["autoencoder"] == "" ? ", no autoencoder: pixel space" : "");
-  if (const auto bins = j["resolution_bins"].get<int>(); bins > 0) {
+  FactsText facts;
+  visit_fields(facts, model.network);
+  fmt::print("  {}latents {} (channels, height, width){}\n", facts.text,
+             model.latents,
+             model.autoencoder.empty() ? ", no autoencoder: pixel space" : "");
+  if (model.resolution_bins > 0) {
     fmt::print("  {} resolution bins: sampled at the one nearest to --size\n",
-               bins);
+               model.resolution_bins);
   }
 }
 
-void print_memory(const InspectedItem& j) {
+void print_memory(const ModelFacts& model) {
   fmt::print("  memory with guidance: {} in f32, {} in bf16\n",
-             size_of(j["memory_bytes_f32"]), size_of(j["memory_bytes_bf16"]));
-  for (const InspectedItem& needs : j["memory"]) {
+             human_bytes(model.memory_bytes_f32),
+             human_bytes(model.memory_bytes_bf16));
+  for (const DeviceNeeds& needs : model.memory) {
     fmt::print(
-        "  {}: {} with {} of weights in {}, {} per image{}\n",
-        string_of(needs["device"]), size_of(needs["memory_bytes"]),
-        size_of(needs["weights_bytes"]), string_of(needs["dtype"]),
-        size_of(needs["image_bytes"]),
-        needs["fits"].is_null()
-            ? std::string()
-            : fmt::format("; {} free: {}", size_of(needs["available_bytes"]),
-                          needs["fits"].get<bool>() ? "fits" : "does not fit"));
+        "  {}: {} with {} of weights in {}, {} per image{}\n", needs.device,
+        human_bytes(needs.memory_bytes), human_bytes(needs.weights_bytes),
+        to_string(needs.dtype), human_bytes(needs.image_bytes),
+        needs.available_bytes
+            ? fmt::format("; {} free: {}", human_bytes(*needs.available_bytes),
+                          *needs.fits() ? "fits" : "does not fit")
+            : std::string());
   }
 }
 
-void print_tokenizer(const InspectedItem& j) {
-  if (j.contains("problem")) {
-    fmt::print("  {}: {}\n", string_of(j["name"]), text_of(j["problem"]));
-    return;
-  }
-  fmt::print("  {}: {}, {} ids, prompts of up to {} tokens with their marks\n",
-             string_of(j["name"]), string_of(j["kind"]),
-             j["vocabulary"].get<std::int64_t>(),
-             j["longest_prompt"].get<std::int64_t>());
-  if (j["stand_in"].get<bool>()) {
-    fmt::print(
-        "  {}: a stand-in, bundled and made for tests: its ids differ "
-        "from those of the real one\n",
-        string_of(j["name"]));
-  }
+std::string text_of(const EncoderFacts& facts) {
+  return fmt::format(
+      "{}, width {} channels, {} layers{}; memory {} in f32, {} in bf16",
+      printable(facts.class_name), facts.width, facts.layers,
+      facts.parameters
+          ? fmt::format(", {:.1f} million parameters",
+                        static_cast<double>(*facts.parameters) / 1e6)
+          : std::string(),
+      human_bytes(facts.memory_bytes_f32),
+      human_bytes(facts.memory_bytes_bf16));
 }
 
-void print_encoders(const InspectedItem& j) {
-  bool is_usable = true;
-  for (const InspectedItem& encoder : j["text_encoders"]) {
-    const bool has_problem = encoder.contains("problem");
-    is_usable =
-        is_usable && !has_problem && !encoder["tokenizer"].contains("problem");
-    fmt::print(
-        "  {}: {}\n", string_of(encoder["name"]),
-        has_problem
-            ? text_of(encoder["problem"])
-            : fmt::format(
-                  "{}, width {} channels, {} layers{}; memory {} in f32, {} in "
-                  "bf16",
-                  text_of(encoder["class"]),
-                  encoder["width"].get<std::int64_t>(),
-                  encoder["layers"].get<std::int64_t>(),
-                  encoder.contains("parameters")
-                      ? fmt::format(", {:.1f} million parameters",
-                                    encoder["parameters"].get<double>() / 1e6)
-                      : std::string(),
-                  size_of(encoder["memory_bytes_f32"]),
-                  size_of(encoder["memory_bytes_bf16"])));
-    print_tokenizer(encoder["tokenizer"]);
+std::string text_of(const TokenizerFacts& facts) {
+  return fmt::format("{}, {} ids, prompts of up to {} tokens with their marks",
+                     facts.kind, facts.vocabulary, facts.longest_prompt);
+}
+
+template <typename Facts>
+void print_part(const PipelinePart<Facts>& part) {
+  fmt::print("  {}: {}\n", part.name,
+             part.facts ? text_of(*part.facts) : printable(part.problem));
+}
+
+void print_encoders(const ModelFacts& model) {
+  bool is_usable = !model.text_encoders.empty();
+  for (const auto& [encoder, tokenizer] : model.text_encoders) {
+    is_usable = is_usable && encoder.facts && tokenizer.facts;
+    print_part(encoder);
+    print_part(tokenizer);
+    if (tokenizer.facts && tokenizer.facts->stand_in) {
+      fmt::print(
+          "  {}: a stand-in, bundled and made for tests: its ids differ from "
+          "those of the real one\n",
+          tokenizer.name);
+    }
   }
   fmt::print("  takes prompts{}\n",
-             is_usable && !j["text_encoders"].empty()
-                 ? ""
-                 : " that were encoded elsewhere: --prompt-embeds");
+             is_usable ? "" : " that were encoded elsewhere: --prompt-embeds");
 }
 
-void print_classes(const InspectedItem& j) {
-  fmt::print("  {} classes", j["classes"].get<int>());
+void print_classes(const ModelFacts& model) {
   constexpr std::size_t kShown = 40;
   std::vector<std::string> names;
-  for (const auto& [id, name] : j["class_names"].items()) {
-    names.push_back(names.size() < kShown ? id + " " + text_of(name) : id);
+  for (const auto& [id, name] : model.class_names) {
+    names.push_back(names.size() < kShown ? id + " " + printable(name) : id);
   }
-  fmt::print("{}{}\n", names.empty() ? ", without names" : ": ",
+  fmt::print("  {} classes{}{}\n", model.classes,
+             names.empty() ? ", without names" : ": ",
              config::join_names(names, kShown));
 }
 
 }  // namespace
 
-void print_model(const InspectedItem& j) {
-  print_head(j);
-  if (j.contains("stored_bytes")) {
+void print_model(const std::string& path, const ModelFacts& model) {
+  print_head(path, model);
+  if (model.parameters && model.stored_bytes) {
     fmt::print("  {:.1f} million parameters, {} on disk\n",
-               j["parameters"].get<double>() / 1e6, size_of(j["stored_bytes"]));
+               static_cast<double>(*model.parameters) / 1e6,
+               human_bytes(*model.stored_bytes));
   }
-  print_memory(j);
-  fmt::print("  sampler {}\n", text_of(j["sampler"]));
-  for (const auto& [key, value] : j["defaults"].items()) {
-    fmt::print("  default of --{}: {}\n", key,
-               value.is_string() ? text_of(value) : value.dump());
+  print_memory(model);
+  fmt::print("  sampler {}\n", printable(model.sampler));
+  for (const auto& [key, value] : model.defaults.items()) {
+    fmt::print(
+        "  default of --{}: {}\n", key,
+        value.is_string() ? printable(value.get<std::string>()) : value.dump());
   }
-  if (j["takes_prompts"].get<bool>()) {
-    print_encoders(j);
+  if (model.takes_prompts) {
+    print_encoders(model);
   } else {
-    print_classes(j);
+    print_classes(model);
   }
 }
 

@@ -15,8 +15,7 @@ std::vector<JsonField> every_json_fields() {
   JsonRows rows;
   const RunSummary example;
   visit_envelope(rows, example);
-  rows({"error", "why it failed or stopped; absent on success"},
-       std::optional<Error>{});
+  rows(kErrorKey, std::optional<Error>{});
   return std::move(rows).rows();
 }
 

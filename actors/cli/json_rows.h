@@ -63,6 +63,10 @@ class JsonRows {
   [[nodiscard]] std::vector<JsonField> rows() && { return std::move(rows_); }
 
  private:
+  /// An object with any keys and values.
+  template <typename T>
+  static constexpr bool kIsJson = std::same_as<T, nlohmann::ordered_json>;
+
   template <typename T>
   static std::string type_of(const FieldKey& key) {
     if (key.json_type != nullptr) {
@@ -74,7 +78,7 @@ class JsonRows {
   static std::string type_name(const FieldKey& key) {
     if constexpr (kIsOptional<T>) {
       return type_name<std::decay_t<decltype(*std::declval<T>())>>(key);
-    } else if constexpr (HasFields<const T> || kIsObject<T>) {
+    } else if constexpr (HasFields<const T> || kIsObject<T> || kIsJson<T>) {
       return "object";
     } else if constexpr (kIsList<T>) {
       return "array of " + type_name<typename T::value_type>(key) + "s";
@@ -96,6 +100,8 @@ class JsonRows {
     } else if constexpr (kIsObject<T>) {
       using Value = typename T::value_type::second_type;
       add(".*", type_name<Value>(key), key.meaning_of_each);
+    } else if constexpr (kIsJson<T>) {
+      add(".*", "string, number or boolean", key.meaning_of_each);
     } else if constexpr (kIsList<T>) {
       section_ += "[]";
       add_inner<typename T::value_type>(key);

@@ -9,6 +9,7 @@
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/boundary.h"
+#include "kernels/core/fields.h"
 
 namespace troupe::actors {
 
@@ -34,8 +35,15 @@ struct StoredTensor {
   std::string dtype;  ///< as safetensors spells it: "F32"
   Shape shape;
   std::uint64_t num_bytes = 0;
-  std::vector<std::byte> bytes;  ///< empty where only shapes were asked for
+  std::vector<std::byte> bytes = {};  ///< empty: only shapes were asked for
 };
+
+void visit_fields(auto& visit, AnyConst<StoredTensor> auto& r) {
+  visit({"name", "name"}, r.name);
+  visit({"dtype", "type of an element, as stored"}, r.dtype);
+  visit({"shape", "[extent, …]"}, to_string(r.shape));
+  visit({"bytes", "bytes in the file"}, r.num_bytes);
+}
 
 /// Sorted by name; that of a .npy is "latents".
 [[nodiscard]] std::vector<StoredTensor> read_stored(

@@ -70,6 +70,12 @@ struct FieldKey {
   return key;
 }
 
+/// An object with any keys.
+[[nodiscard]] constexpr FieldKey each_is(const char* meaning, FieldKey key) {
+  key.meaning_of_each = meaning;
+  return key;
+}
+
 /// A visitor that shows fields to people and programs. It is handed values that
 /// follow from members, too, and may not keep or change them.
 template <typename Visitor>

@@ -47,6 +47,15 @@ TEST(HelpText, NamesEveryOptionOfTheVerb) {
   }
 }
 
+TEST(HelpJson, SaysWhatEveryFieldMeans) {
+  for (const JsonSection& section : json_sections()) {
+    for (const JsonField& field : section.fields) {
+      EXPECT_FALSE(field.meaning.empty()) << section.of << ": " << field.path;
+      EXPECT_FALSE(field.meaning.ends_with('.')) << field.path;
+    }
+  }
+}
+
 TEST(HelpText, ShowsOfManyOptionsThoseThatAreUsedMost) {
   const std::string text = help_text(*find_verb("sample"), false);
   const std::set<std::string> keys = rows_of(text);

@@ -109,8 +109,8 @@ class GainDescription final : public models::DenoiserDescription {
         .weights_bytes = 4,
         .row_bytes = 8 * static_cast<std::uint64_t>(latents.num_elements())};
   }
-  [[nodiscard]] std::vector<models::NetworkFact> facts() const override {
-    return {{"gains", 1}};
+  [[nodiscard]] models::NetworkFacts facts() const override {
+    return {.blocks = 1};
   }
   [[nodiscard]] std::string_view config_keys() const override {
     return "channels height width";
