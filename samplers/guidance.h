@@ -15,8 +15,7 @@ struct SigmaRange {
   friend bool operator==(const SigmaRange&, const SigmaRange&) = default;
 };
 
-template <typename Visitor, AnyConst<SigmaRange> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<SigmaRange> auto& r) {
   visit("low", r.low);
   visit("high", r.high);
 }
@@ -45,8 +44,7 @@ struct Guidance {
 };
 
 /// The fields of a job's record and of a recipe: see option_fields.h.
-template <typename Visitor, AnyConst<Guidance> T>
-void visit_guidance(Visitor& visit, T& r) {
+void visit_guidance(auto& visit, AnyConst<Guidance> auto& r) {
   visit(FieldKey{"guidance_scale", "1: none"}, r.scale);
   visit(if_any({"guidance_rescale",
                 "share of a guided output that has the conditional branch's "

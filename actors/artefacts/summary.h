@@ -201,8 +201,7 @@ struct RunSummary {
 inline constexpr int kSummarySchema = 1;
 
 /// What the JSON of every verb begins with.
-template <typename Visitor, AnyConst<RunSummary> T>
-void visit_envelope(Visitor& visit, T& r) {
+void visit_envelope(auto& visit, AnyConst<RunSummary> auto& r) {
   visit({"schema", "1; changes when an old reader would misread it"},
         kSummarySchema);
   visit({"version", "version of Troupe"}, r.version);

@@ -25,8 +25,7 @@ struct Applause {
   friend bool operator==(const Applause&, const Applause&) = default;
 };
 
-template <typename Visitor, AnyConst<Applause> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Applause> auto& r) {
   visit({"from", "who claps"}, r.from);
   visit(at_most(100, {"claps", "how often"}), r.claps);
   visit(or_null({"loudness", "in phon; null: not measured"}), r.loudness);
@@ -39,8 +38,7 @@ struct Evening {
   friend bool operator==(const Evening&, const Evening&) = default;
 };
 
-template <typename Visitor, AnyConst<Evening> T>
-void visit_fields(Visitor& visit, T& r) {
+void visit_fields(auto& visit, AnyConst<Evening> auto& r) {
   visit({"applause", "in its order"}, r.applause);
 }
 
