@@ -162,9 +162,9 @@ class CoordinatorPolicy {
       bool may_be_late = false;
     };
     std::vector<Intermediate> intermediates;
-    /// Calls whose points observers have, or that are on their way. A worker's
-    /// last pass can leave its values behind and no result: then the sample may
-    /// be computed before the pass has run again.
+    /// Calls of the trajectory whose points were fetched or are being fetched. A
+    /// worker's last pass can leave its values behind and no result: then the
+    /// sample may be computed before the pass has run again.
     std::set<int> points;
     int next_preview = 0;  ///< the next call to have one
     /// Slots that are to be freed when the cut or the intermediate that needs

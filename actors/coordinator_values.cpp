@@ -1,5 +1,6 @@
 // The part of CoordinatorPolicy for values: which process holds a value, from
-// which process it is fetched, what observers get of it, and when it is freed.
+// which process it is fetched, and when it is freed; and for intermediates, the
+// values that observers get.
 
 #include <algorithm>
 #include <string>
@@ -246,8 +247,9 @@ void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
   }
 }
 
-/// Picard sweeps a point anew when the sweep before has been applied: the last
-/// one that comes is final, and takes the place of those that are on their way.
+/// Picard sweeps a point anew when the sweep before has been applied. The point
+/// of the last sweep is final, and replaces earlier points of the same call that
+/// are being fetched.
 void CoordinatorPolicy::fetch_intermediate(Sample& sample,
                                            Sample::Intermediate wanted) {
   wanted.number = next_intermediate_++;

@@ -26,7 +26,7 @@ struct JoinVariants<std::variant<Ts...>, std::variant<Us...>, Rest...> {
   using type = typename JoinVariants<std::variant<Ts..., Us...>, Rest...>::type;
 };
 
-/// A variant of all that these variants can hold, in their order.
+/// The variant of all alternatives of these variants, in their order.
 template <typename... Variants>
 using JoinedVariant = typename JoinVariants<Variants...>::type;
 
