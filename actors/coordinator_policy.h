@@ -162,8 +162,8 @@ class CoordinatorPolicy {
       bool may_be_late = false;
     };
     std::vector<Intermediate> intermediates;
-    /// Calls of the trajectory whose points were fetched or are being fetched. A
-    /// worker's last pass can leave its values behind and no result: then the
+    /// Calls of the trajectory whose points were fetched or are being fetched.
+    /// A worker's last pass can leave its values behind and no result: then the
     /// sample may be computed before the pass has run again.
     std::set<int> points;
     int next_preview = 0;  ///< the next call to have one

@@ -248,8 +248,8 @@ void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
 }
 
 /// Picard sweeps a point anew when the sweep before has been applied. The point
-/// of the last sweep is final, and replaces earlier points of the same call that
-/// are being fetched.
+/// of the last sweep is final, and replaces earlier points of the same call
+/// that are being fetched.
 void CoordinatorPolicy::fetch_intermediate(Sample& sample,
                                            Sample::Intermediate wanted) {
   wanted.number = next_intermediate_++;
