@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Whether this tree computes the bytes of another commit: every method, solver,
-# preset and dtype over the demo model and a tiny DiT, and over the mixture and
-# a toy network. Both programs run on this machine: hashes of another CPU mean
-# nothing. Ends with 1 where anything differs that no --allow names.
+# preset and dtype over the demo model and a tiny DiT, every kind of network with
+# its autoencoder and cuts, and the mixture and a toy network. Both programs run
+# on this machine: hashes of another CPU mean nothing. Ends with 1 where anything
+# differs that no --allow names.
 # usage: scripts/bytes.sh BASE_COMMIT [--every N] [--only GLOB]
 #          [--allow GLOB=REASON]… [--list] [--self-test]
-# BYTES_PRESET is the build of both (release). The base is built in build/bytes
+# BYTES_PRESET is the build of both (release); with `emulated` also jobs on an
+# emulated GPU. The base is built in build/bytes
 # and stays there. Where the base is this very tree, it is run twice.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +21,7 @@ preset=${BYTES_PRESET:-release}
 build() {
   local targets=(troupe)
   [[ ! -f "$1/tests/probes/bytes_probe.cpp" ]] || targets+=(bytes_probe)
+  [[ "$2" != emulated ]] || targets+=(troupe_emulated)
   "$1/scripts/build.sh" "$2" "${targets[@]}"
 }
 

@@ -7,11 +7,13 @@ class Case(typing.NamedTuple):
     name: str
     words: list
     isa: str = ""  # what oneDNN is held to
+    is_gpu: bool = False  # by the program with emulated GPUs
 
 
-# Two guided samples of unlike classes.
-ALWAYS = ["--samples", "2", "--class", "1,2", "--seed", "3", "--guidance", "1.5",
-          "--workers", "2", "--threads", "1"]
+# Two guided samples.
+ALWAYS = ["--samples", "2", "--seed", "3", "--guidance", "1.5", "--workers", "2",
+          "--threads", "1"]
+CLASSES = ["--class", "1,2"]
 
 MODELS = {
     "demo": ["--model", "models/demo"],
@@ -70,14 +72,58 @@ METHODS = {
 # Not bf16 under AVX2: oneDNN has no such products there.
 PLACES = {"f32": ("f32", ""), "bf16": ("bf16", ""), "f32-avx2": ("f32", "AVX2")}
 
+# Every kind of network, with its autoencoder. The second size has odd sides on
+# some level of the network; a DiT has square pictures only.
+PROMPTS = ["--prompt", "a red fox (in the snow:1.3)", "--prompt", "two owls",
+           "--negative", "blurred"]
+NETWORKS = {
+    "vae": (["--random-weights", "dit-tiny-vae", *CLASSES], "40x40"),
+    "sd15": (["--random-weights", "tiny-sd15", *PROMPTS], "72x104"),
+    "sdxl": (["--random-weights", "tiny-sdxl", *PROMPTS], "72x104"),
+    "pixart": (["--random-weights", "tiny-pixart-sigma", *PROMPTS], "72x104"),
+}
+UNETS = ("sd15", "sdxl")
 
-def cases():
-    """All of them. Every Nth has something of each part if N is a larger prime."""
-    made = []
+CUTS = {
+    "batch": METHODS["batch"],
+    "cfg": METHODS["cfg"],
+    "chain": METHODS["pipeline"],
+    "chain-3": ["--method", "pipeline", "--segments", "3"],
+    "stale": METHODS["stale"],
+    "picard": METHODS["picard-exact"],
+    "tiles": ["--vae-tiling"],
+}
+ONIONS = {
+    "onion": ["--method", "pipeline", "--cut", "onion"],
+    "stale-onion": ["--method", "stale", "--cut", "onion"],
+}
+
+
+def solver_cases():
     for (model, where), (solver, how), (method, layout), (place, (dtype, isa)) in (
             itertools.product(MODELS.items(), SOLVERS.items(), METHODS.items(),
                               PLACES.items())):
-        made.append(Case("/".join((model, solver, method, place)),
-                         [*where, *how, *layout, *ALWAYS, "--dtype", dtype,
-                          "--steps", "6"], isa))
-    return made
+        yield Case("/".join((model, solver, method, place)),
+                   [*where, *CLASSES, *how, *layout, *ALWAYS, "--dtype", dtype,
+                    "--steps", "6"], isa)
+
+
+def network_cases():
+    for network, (where, odd) in NETWORKS.items():
+        cuts = {**CUTS, **(ONIONS if network in UNETS else {})}
+        for (cut, layout), size, (place, (dtype, isa)), is_gpu in (
+                itertools.product(cuts.items(), ("", odd), PLACES.items(),
+                                  (False, True))):
+            if is_gpu and isa:
+                continue
+            where_to = ["--device", "cuda"] if is_gpu else []
+            yield Case("/".join((network, size or "own-size", cut,
+                                 ("gpu-" if is_gpu else "") + place)),
+                       [*where, *layout, *(["--size", size] if size else []),
+                        *ALWAYS, "--dtype", dtype, "--steps", "3", *where_to],
+                       isa, is_gpu)
+
+
+def cases():
+    """All of them. Every Nth has something of each part if N is a larger prime."""
+    return [*solver_cases(), *network_cases()]
