@@ -1,7 +1,7 @@
 #include "kernels/activation.h"
 
 #include "kernels/check.h"
-#include "kernels/cpu/activation.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {
@@ -44,24 +44,6 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
       return cuda::activate_gated(ctx, x, activation, out);
   }
   throw_no_backend("activate_gated", ctx.device());
-}
-
-void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
-  check_device("softmax", ctx.device(), {&x, &out});
-  check_dtype("softmax", "x", x, {DType::f32});
-  check_dtype("softmax", "out", out, {DType::f32});
-  check_shape("softmax", "out", out.shape(), x.shape());
-  if (x.shape().rank() < 1) {
-    throw Error(Errc::shape_mismatch, "softmax",
-                "wrong rank of x: got [], expected at least 1 axis");
-  }
-  switch (ctx.device().kind) {
-    case DeviceKind::cpu:
-      return cpu::softmax(ctx, x, out);
-    case DeviceKind::cuda:
-      return cuda::softmax(ctx, x, out);
-  }
-  throw_no_backend("softmax", ctx.device());
 }
 
 }  // namespace troupe::kernels

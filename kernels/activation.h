@@ -46,9 +46,4 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
 void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
                     Tensor& out);
 
-/// out = softmax(x) over the last axis. x and out are f32 of equal shapes; out
-/// may alias x.
-/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
-void softmax(ExecContext& ctx, const Tensor& x, Tensor& out);
-
 }  // namespace troupe::kernels

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/check.h"
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/linear.h"
 

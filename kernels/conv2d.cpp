@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/check.h"
-#include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/linear.h"
 

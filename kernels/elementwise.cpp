@@ -3,7 +3,7 @@
 #include <string>
 
 #include "kernels/check.h"
-#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {

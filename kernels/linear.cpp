@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "kernels/check.h"
-#include "kernels/cpu/linear.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cuda/ops.h"
 

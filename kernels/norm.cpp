@@ -1,8 +1,7 @@
 #include "kernels/norm.h"
 
 #include "kernels/check.h"
-#include "kernels/cpu/elementwise.h"
-#include "kernels/cpu/norm.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {

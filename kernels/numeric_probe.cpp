@@ -152,8 +152,6 @@ class Probe {
     group_norm(ctx_, operand(pixels.shape()), operand({32}), operand({32}), 8,
                kEps, Activation::silu, pixels);
     take(pixels);
-    softmax(ctx_, x, out);
-    take(out);
   }
 
   void activate_all() {

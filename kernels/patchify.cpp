@@ -1,7 +1,7 @@
 #include "kernels/patchify.h"
 
 #include "kernels/check.h"
-#include "kernels/cpu/patchify.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {

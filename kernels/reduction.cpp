@@ -5,7 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/copy.h"
-#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {

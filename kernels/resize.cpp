@@ -1,7 +1,7 @@
 #include "kernels/resize.h"
 
 #include "kernels/check.h"
-#include "kernels/cpu/resize.h"
+#include "kernels/cpu/ops.h"
 
 namespace troupe::kernels {
 

@@ -1,7 +1,7 @@
 #include "kernels/rope.h"
 
 #include "kernels/check.h"
-#include "kernels/cpu/rope.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {

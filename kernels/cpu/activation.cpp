@@ -1,7 +1,6 @@
-#include "kernels/cpu/activation.h"
-
 #include <algorithm>
 
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/rows.h"
 
 namespace troupe::kernels::cpu {
@@ -40,27 +39,6 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
       activate_gated_row(from, from.at(width), width, activation,
                          Target(out).at(row * width));
     }
-  });
-}
-
-void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
-  if (x.empty()) {
-    return;
-  }
-  const std::int64_t width = x.dim(x.shape().rank() - 1);
-  const std::int64_t rows = x.num_elements() / width;
-  const std::int64_t piece_rows =
-      std::max<std::int64_t>(1, kPieceElements / width);
-  ctx.pool().run((rows + piece_rows - 1) / piece_rows, [&](std::int64_t piece,
-                                                           int thread) {
-    const std::int64_t begin = piece * piece_rows;
-    const std::int64_t count = std::min(piece_rows, rows - begin);
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-    auto* sums = reinterpret_cast<float*>(ctx.scratch(thread, bytes));
-    float* to = out.data<float>() + begin * width;
-    exp_rows(x.data<float>() + begin * width, count, width, 1.0F,
-             {to, DType::f32}, sums);
-    divide_rows(to, count, width, sums, {to, DType::f32}, width);
   });
 }
 

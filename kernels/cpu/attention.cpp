@@ -1,5 +1,3 @@
-#include "kernels/cpu/attention.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -8,6 +6,7 @@
 
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/row_cut.h"
 #include "kernels/cpu/rows.h"
 

@@ -1,7 +1,7 @@
-#include "kernels/cpu/conv2d.h"
-
 #include <algorithm>
 #include <cstring>
+
+#include "kernels/cpu/ops.h"
 
 namespace troupe::kernels::cpu {
 namespace {

@@ -1,5 +1,3 @@
-#include "kernels/cpu/elementwise.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -7,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/core/polynomials.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/rows.h"
 
 // From combine on these are plain loops on purpose: compiled once for every

@@ -1,9 +1,8 @@
-#include "kernels/cpu/linear.h"
-
 #include <algorithm>
 #include <optional>
 
 #include "kernels/core/error.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/row_cut.h"
 
 namespace troupe::kernels::cpu {

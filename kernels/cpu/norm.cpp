@@ -1,8 +1,7 @@
-#include "kernels/cpu/norm.h"
-
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/rows.h"
 
 namespace troupe::kernels::cpu {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/patchify.h"
+#include "kernels/cpu/ops.h"
 
 namespace troupe::kernels::cpu {
 namespace {

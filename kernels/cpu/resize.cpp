@@ -1,9 +1,9 @@
-#include "kernels/cpu/resize.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <vector>
+
+#include "kernels/cpu/ops.h"
 
 namespace troupe::kernels::cpu {
 namespace {

@@ -1,7 +1,6 @@
-#include "kernels/cpu/rope.h"
-
 #include <algorithm>
 
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/rows.h"
 
 namespace troupe::kernels::cpu {

@@ -63,79 +63,6 @@ struct Activate {
   }
 };
 
-/// out = e^(x − largest) / Σ e^(x − largest) for one row of a team.
-template <RowAccess access>
-struct Softmax {
-  static constexpr const char* kName = "softmax";
-  static constexpr int kThreads = kRowThreads;
-  static constexpr bool kCooperates = true;
-  static constexpr int kUnit = 4;
-  static constexpr std::size_t kSharedBytes = 2 * kMaxWarps * sizeof(float);
-  using Share = RowShare<kUnit, access>;
-
-  RowPlan plan;
-  const float* x;
-  float* out;
-
-  template <typename Lane>
-  TROUPE_DEVICE void operator()(Lane& lane) const {
-    const Share share(plan, lane);
-    auto* shared = lane.template shared<float>();
-    const float* from = x + std::int64_t{share.row} * plan.width;
-    float* to = out + std::int64_t{share.row} * plan.width;
-    Unit<float, kUnit> units[Share::kKept];
-    if constexpr (Share::kHeld) {
-      share.each([&](int slot, int first, int count) {
-        units[slot] = load_row<access, kUnit>(from + first, count);
-      });
-    }
-    float largest = -INFINITY;
-    share.each([&](int slot, int first, int count) {
-      if constexpr (!Share::kHeld) {
-        units[0] = load_row<access, kUnit>(from + first, count);
-      }
-      TROUPE_UNROLL
-      for (int i = 0; i < kUnit; ++i) {
-        if (i < count) {
-          largest = at_least(largest, units[slot].values[i]);
-        }
-      }
-    });
-    largest = join_row(lane, plan.threads, largest, shared,
-                       [](float a, float b) { return at_least(a, b); });
-    float sum = 0;
-    share.each([&](int slot, int first, int count) {
-      if constexpr (!Share::kHeld) {
-        units[0] = load_row<access, kUnit>(from + first, count);
-      }
-      TROUPE_UNROLL
-      for (int i = 0; i < kUnit; ++i) {
-        units[slot].values[i] =
-            i < count ? exponential(add(units[slot].values[i], -largest))
-                      : 0.0F;
-      }
-      sum = add(sum, sum_of(units[slot].values));
-      if constexpr (!Share::kHeld) {
-        // Each thread reads only its own values back.
-        store_row<access>(units[0], to + first, count);
-      }
-    });
-    sum = sum_row(lane, plan.threads, sum, shared + kMaxWarps);
-    const float inverse = quotient(1.0F, sum);
-    share.each([&](int slot, int first, int count) {
-      if constexpr (!Share::kHeld) {
-        units[0] = load_row<access, kUnit>(
-            static_cast<const float*>(to) + first, count);
-      }
-      TROUPE_UNROLL
-      for (float& value : units[slot].values) {
-        value = multiply(value, inverse);
-      }
-      store_row<access>(units[slot], to + first, count);
-    });
-  }
-};
-
 }  // namespace
 
 void activate(ExecContext& ctx, const Tensor& x, Activation activation,
@@ -152,23 +79,6 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
       launch(backend, kernel, {blocks_for(kernel.count, Kernel::kPerBlock)});
     });
   });
-}
-
-void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
-  if (x.empty()) {
-    return;
-  }
-  Backend& backend = Backend::of(ctx);
-  const std::int64_t width = x.dim(x.shape().rank() - 1);
-  const RowPlan plan = plan_rows(x.num_elements() / width, width, 4);
-  const auto* from = x.data<float>();
-  auto* to = out.data<float>();
-  with_access(plan, fits<4>(from, width) && fits<4>(to, width),
-              [&](auto access) {
-                using Kernel = Softmax<access.value>;
-                launch(backend, Kernel{plan, from, to}, {plan.blocks()},
-                       plan.block_threads(), Kernel::kSharedBytes);
-              });
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,9 +1,8 @@
-#include "kernels/cpu/conv2d.h"
-
 #include <array>
 #include <map>
 
 #include "kernels/core/error.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/dnn_batch.cuh"
 #include "kernels/cuda/dnn_problems.cuh"
 #include "kernels/cuda/ops.h"

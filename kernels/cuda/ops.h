@@ -25,7 +25,6 @@ namespace troupe::kernels::cuda {
 // activation.cu
 void activate(ExecContext& ctx, const Tensor& x, Activation activation,
               Tensor& out) TROUPE_OP;
-void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) TROUPE_OP;
 
 // bias_activation.cu
 void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,

@@ -140,40 +140,5 @@ TEST_F(ActivationOnGpu, KeepsNanAndFarEnds) {
   }
 }
 
-class SoftmaxOnGpu : public CudaTest {};
-
-TEST_F(SoftmaxOnGpu, AgreesWithTheCpuInPlaceAndIgnoresAlignment) {
-  ExecContext cpu;
-  ExecContext ctx(1, kGpu);
-  std::uint64_t seed = 1;
-  for (const std::int64_t width : {1, 2, 3, 4, 5, 31, 64, 77, 128, 256, 257,
-                                   1024, 4096, 12288, 12292, 20001}) {
-    const Tensor x = random({3, 3, width}, DType::f32, ++seed, 6);
-    Tensor want(x.shape(), DType::f32);
-    softmax(cpu, x, want);
-    Tensor out = poisoned(ctx, x.shape(), DType::f32);
-    softmax(ctx, upload(ctx, x), out);
-    const Tensor got = download(ctx, out);
-    expect_close(got, want, 4e-6, 1e-4);
-    Tensor inout = upload_at(ctx, x, 1);
-    softmax(ctx, inout, inout);
-    expect_same_bits(download(ctx, inout), got);
-    Tensor one = upload(ctx, x.item(1).slice(2, 3));
-    softmax(ctx, one, one);
-    expect_same_bits(download(ctx, one), got.item(1).slice(2, 3));
-  }
-}
-
-TEST_F(SoftmaxOnGpu, LargeLogitsAndMaskedOnes) {
-  ExecContext ctx(1, kGpu);
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  const float values[] = {1e4F, 1e4F, -kInf, -1e4F, std::nanf(""), 0, 1, 2};
-  const float none = std::nanf("");
-  const float wanted[] = {0.5F, 0.5F, 0, 0, none, none, none, none};
-  Tensor out = poisoned(ctx, {2, 4}, DType::f32);
-  softmax(ctx, upload(ctx, Tensor::from<float>(values, {2, 4})), out);
-  expect_close(download(ctx, out), Tensor::from<float>(wanted, {2, 4}), 0, 0);
-}
-
 }  // namespace
 }  // namespace troupe::kernels

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
 #include "tests/cuda/views.h"
 

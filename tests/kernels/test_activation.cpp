@@ -166,38 +166,5 @@ TEST(Activate, RefusesOtherShapesAndTypes) {
                Error);
 }
 
-TEST(Softmax, MatchesADoubleReference) {
-  for (const std::int64_t rows : {0, 1, 3, 200}) {
-    for (const std::int64_t columns : {0, 1, 2, 15, 16, 17, 77, 1025}) {
-      ExecContext ctx(2);
-      const Tensor x = random_tensor({rows, columns}, DType::f32, 4, 20);
-      std::vector<double> expected;
-      for (std::int64_t r = 0; r < rows; ++r) {
-        double total = 0;
-        for (std::int64_t c = 0; c < columns; ++c) {
-          total += std::exp(value_at(x, r * columns + c));
-        }
-        for (std::int64_t c = 0; c < columns; ++c) {
-          expected.push_back(std::exp(value_at(x, r * columns + c)) / total);
-        }
-      }
-      Guarded out({rows, columns}, DType::f32, 1);
-      softmax(ctx, x, out.tensor);
-      EXPECT_TRUE(out.intact());
-      expect_near(out.tensor, expected, 6e-6, 1e-30);
-      Tensor own = x.clone();
-      softmax(ctx, own, own);
-      EXPECT_TRUE(bytes_equal(own, out.tensor));
-    }
-  }
-}
-
-TEST(Softmax, RefusesWhatDoesNotFit) {
-  ExecContext ctx;
-  Tensor out({3}, DType::f32);
-  EXPECT_THROW(softmax(ctx, Tensor({4}, DType::f32), out), Error);
-  EXPECT_THROW(softmax(ctx, Tensor({3}, DType::bf16), out), Error);
-}
-
 }  // namespace
 }  // namespace troupe::kernels

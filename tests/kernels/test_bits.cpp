@@ -265,19 +265,6 @@ TEST(Bits, OfNormsDependOnTheItemAlone) {
       random_tensor({kItems, 19, 37}, DType::f32, 13));
 }
 
-TEST(Bits, OfSoftmaxDependOnTheItemAlone) {
-  for (const Shape& shape : {Shape{kItems, 7, 33}, Shape{kItems, 3, 17, 256},
-                             Shape{kItems, 1, 1}, Shape{kItems, 1001}}) {
-    expect_same_bits(
-        [](ExecContext& c, const Tensor& x) {
-          Tensor out(x.shape(), DType::f32);
-          softmax(c, x, out);
-          return out;
-        },
-        random_tensor(shape, DType::f32, 14));
-  }
-}
-
 TEST(Bits, OfUpsampleDependOnTheItemAlone) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const std::int64_t cut : {0, 1}) {  // an odd result
