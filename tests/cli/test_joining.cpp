@@ -291,7 +291,11 @@ class PartOfAModel : public testing::Test {
     job.add_worker(first);
     job.head().await([&] {
       const Outcome seen = run({"ls", job.endpoint(), "--json"});
-      return seen.exit_code == 0 && seen.json()["nodes"].size() == 2;
+      if (seen.exit_code != 0) {
+        return false;
+      }
+      const nlohmann::json nodes = seen.json()["nodes"];
+      return nodes.size() == 2 && nodes[1]["workers"] == 1;  // it has joined
     });
     job.add_worker(second);
     const Outcome outcome = job.outcome();
