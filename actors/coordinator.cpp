@@ -362,6 +362,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
   std::shared_ptr<CutKeeper> cuts_;           // from the first one on
   std::vector<GrantResult> results_;          // of the inbox
   std::vector<CoordinatorCommand> commands_;  // of the event in hand
+  /// Whose commands are performed.
   const CoordinatorEvent* in_hand_ = nullptr;
 };
 

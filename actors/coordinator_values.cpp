@@ -295,17 +295,20 @@ void CoordinatorPolicy::handle(const IntermediateFetched& event) {
   for (const RemoteValue& value : event.gone) {
     sample.values.remove(value.name.slot, value.process);
   }
-  if (event.gone.empty()) {
-    commands_.emplace_back(
-        ShowIntermediate{sample.index, one.call, is_preview});
-  }
-  if (!event.gone.empty() && lacks_values(sample)) {
+  const bool is_lost = !event.gone.empty();
+  // No process holds an initial state: only this one makes it for observers.
+  const bool has_no_holder =
+      !is_preview && !sample.values.holder(one.state, kHomeProcess);
+  if (is_lost && (has_no_holder || lacks_values(sample))) {
     ++recoveries_;
     restart_in_class(sample);
     return;
   }
   sample.intermediates.erase(shown);
-  if (!event.gone.empty() && !is_preview) {
+  if (!is_lost) {
+    commands_.emplace_back(
+        ShowIntermediate{sample.index, one.call, is_preview});
+  } else if (!is_preview) {
     fetch_intermediate(sample, one);  // from another holder
   }
   free_slots(sample, std::exchange(sample.withheld, {}));

@@ -526,6 +526,21 @@ TEST(CoordinatorIntermediates, OfAPointThatIsGoneAreMadeAnew) {
             (std::vector<int>{0, 0, 1, 2, 3, 4, 5}));
 }
 
+TEST(CoordinatorIntermediates, ThatCanNeverBeCopiedEndTheJob) {
+  Company company({.kind = MethodKind::sequential}, 1, 1, observed(1, 1));
+  company.raise_all();
+  for (int i = 0; i < 1000 && company.times_ended == 0; ++i) {
+    company.run_one(0);
+    if (!company.intermediates.empty()) {
+      const bool is_initial = company.intermediates.front().call == 0;
+      (void)company.copy(!is_initial);
+    }
+  }
+  EXPECT_EQ(company.times_ended, 1);
+  EXPECT_TRUE(company.end.failure);
+  EXPECT_TRUE(company.reports.empty());
+}
+
 TEST(CoordinatorIntermediates, OfPicardAreOfTheNewestSweep) {
   CoordinatorOptions options = observed(1, 1);
   Company company({.kind = MethodKind::picard, .window_size = 3}, 1, 1,
