@@ -183,7 +183,8 @@ status() {
     [[ "$host" != net ]] || continue
     rate=$(tc -n "$name" qdisc show dev eth0 | sed -n 's/.* rate \([^ ]*\) .*/\1/p')
     plugged=unplugged
-    [[ -z "$(ip -n "$net" -o link show "port$host" up)" ]] || plugged=plugged
+    # Looks up the namespace of the other end, and complains about half-made ones.
+    [[ -z "$(ip -n "$net" -o link show "port$host" up 2>/dev/null)" ]] || plugged=plugged
     echo "$host 10.77.0.$host $plugged ${rate:-unlimited} $(ip netns pids "$name" | wc -l) processes"
   done
 }

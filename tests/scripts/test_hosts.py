@@ -180,7 +180,7 @@ class Plugged(Case):
         self.succeed("unplug", 3)
         self.addCleanup(hosts, "plug", 3)
         self.assertIn("3 10.77.0.3 unplugged", self.succeed("status"))
-        self.assertIn("NO-CARRIER", self.succeed("run", 3, "ip", "link", "show", "eth0"))
+        self.assertIn("NO-CARRIER", hosts("run", 3, "ip", "link", "show", "eth0").stdout)
         self.assertNotEqual(self.send(1, 3, 10, patience=1).returncode, 0)
         self.succeed("plug", 3)
         self.assertIn("3 10.77.0.3 plugged", self.succeed("status"))
