@@ -11,9 +11,9 @@
 #include <system_error>
 
 #include "kernels/core/error.h"
-#include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/exit_codes.h"
+#include "kernels/core/system/machine.h"
 
 namespace troupe::actors {
 namespace {

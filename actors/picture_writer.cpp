@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/core/pool.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 
 namespace troupe::actors {
 namespace {

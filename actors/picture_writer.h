@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "actors/grant.h"
-#include "kernels/core/disk.h"
+#include "kernels/core/system/disk.h"
 
 namespace troupe::actors {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "config/suggest.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/text.h"
 
 namespace troupe::config {

@@ -9,8 +9,8 @@
 #include "config/python_json.h"
 #include "config/scheduler_config.h"
 #include "config/suggest.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/text.h"
 
 namespace troupe::config {

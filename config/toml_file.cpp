@@ -9,8 +9,8 @@
 
 #include "config/option_table.h"
 #include "config/parse_value.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/atomic_file.h"
 
 namespace troupe::config {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <set>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
-#include "kernels/core/file_type.h"
+#include "kernels/core/system/atomic_file.h"
+#include "kernels/core/system/file_type.h"
 #include "kernels/core/text.h"
 #include "models/text/prompt_pipeline.h"
 #include "models/unusable_folder.h"

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/key_walk.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/text.h"
 
 namespace troupe::models {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 
 namespace troupe::models {
 

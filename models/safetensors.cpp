@@ -14,9 +14,9 @@
 #include <set>
 #include <system_error>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/pool.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/text.h"
 #include "models/json.h"
 #include "models/stored_values.h"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/boundary.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe {

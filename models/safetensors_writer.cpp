@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/atomic_file.h"
 #include "models/safetensors.h"
 
 namespace troupe::models {

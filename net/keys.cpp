@@ -11,10 +11,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
-#include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/system/atomic_file.h"
+#include "kernels/core/system/exit_codes.h"
 #include "kernels/core/text.h"
 #include "net/curve_keys.h"
 #include "net/sodium_kdf.h"

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "actors/artefacts/png.h"
-#include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/system/exit_codes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

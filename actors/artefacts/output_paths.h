@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "config/config.h"
-#include "kernels/core/atomic_file.h"
-#include "kernels/core/disk.h"
+#include "kernels/core/system/atomic_file.h"
+#include "kernels/core/system/disk.h"
 
 namespace troupe::actors {
 

@@ -6,9 +6,9 @@
 
 #include "actors/artefacts/crc32.h"
 #include "actors/artefacts/output_paths.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/atomic_file.h"
+#include "kernels/core/system/machine.h"
 
 namespace troupe::actors {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "actors/status_fields.h"
 #include "kernels/core/error.h"
-#include "kernels/core/exit_codes.h"
 #include "kernels/core/fields.h"
+#include "kernels/core/system/exit_codes.h"
 
 namespace troupe::actors {
 

@@ -10,8 +10,8 @@
 
 #include "actors/cli/earlier_run.h"
 #include "kernels/copy.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/system/atomic_file.h"
 
 namespace troupe::actors {
 namespace {

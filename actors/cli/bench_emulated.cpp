@@ -11,7 +11,7 @@
 #include "actors/emulation/emulate.h"
 #include "actors/network_cuts.h"
 #include "config/schedule_options.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "kernels/core/error.h"
-#include "kernels/core/exit_codes.h"
+#include "kernels/core/system/exit_codes.h"
 
 namespace fs = std::filesystem;
 

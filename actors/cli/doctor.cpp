@@ -12,7 +12,7 @@
 #include "actors/cli/versions.h"
 #include "config/enum_names.h"
 #include "config/method_plan.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/cuda/devices.h"
 
 namespace troupe::actors {

@@ -19,7 +19,7 @@
 #include "config/parse_value.h"
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

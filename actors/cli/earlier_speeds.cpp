@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "actors/cli/cache_file.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
+#include "kernels/core/system/atomic_file.h"
 
 namespace troupe::actors {
 namespace {

@@ -17,7 +17,7 @@
 #include "actors/cli/tensor_file.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
 

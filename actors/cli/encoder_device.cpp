@@ -4,7 +4,7 @@
 
 #include "actors/cli/execution_class.h"
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 
 namespace troupe::actors {
 

@@ -17,7 +17,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/pool.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 
 namespace troupe::actors {
 namespace {

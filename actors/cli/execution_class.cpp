@@ -5,7 +5,7 @@
 #include "config/method_plan.h"
 #include "config/recipe.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/isa.h"
 #include "kernels/linear.h"
 #include "kernels/numeric_probe.h"

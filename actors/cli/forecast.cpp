@@ -18,7 +18,7 @@
 #include "kernels/copy.h"
 #include "kernels/core/noise.h"
 #include "kernels/core/pool.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 #include "models/description.h"
 

@@ -6,7 +6,7 @@
 
 #include "actors/cli/help_text.h"
 #include "kernels/core/error.h"
-#include "kernels/core/exit_codes.h"
+#include "kernels/core/system/exit_codes.h"
 
 namespace troupe::actors {
 namespace {

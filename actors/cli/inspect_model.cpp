@@ -19,7 +19,7 @@
 #include "config/schedule_options.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

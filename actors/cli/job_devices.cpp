@@ -15,7 +15,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
-#include "kernels/core/temporary_files.h"
+#include "kernels/core/system/temporary_files.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
 #include "kernels/numeric_probe.h"

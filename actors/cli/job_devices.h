@@ -15,7 +15,7 @@
 #include "config/recipe.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/isa_level.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/cuda/devices.h"
 
 namespace troupe::actors {

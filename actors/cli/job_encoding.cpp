@@ -11,7 +11,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

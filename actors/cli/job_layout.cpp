@@ -12,7 +12,7 @@
 #include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
 

@@ -12,7 +12,7 @@
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

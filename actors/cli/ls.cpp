@@ -13,7 +13,7 @@
 #include "actors/cli/verbs.h"
 #include "actors/remote/client_service.h"
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

@@ -11,7 +11,7 @@
 #include "config/method_plan.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
 

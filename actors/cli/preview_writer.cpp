@@ -5,8 +5,8 @@
 
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/png_chunks.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/pool.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

@@ -9,7 +9,7 @@
 #include "actors/cli/isa_in_force.h"
 #include "config/bundled_models.h"
 #include "kernels/core/error.h"
-#include "kernels/core/file_type.h"
+#include "kernels/core/system/file_type.h"
 #include "kernels/core/text.h"
 #include "models/text/bundled_tokenizers.h"
 

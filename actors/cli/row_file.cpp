@@ -16,7 +16,7 @@
 #include "actors/artefacts/npz.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "models/safetensors.h"
 
 namespace troupe::actors {

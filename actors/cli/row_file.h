@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "kernels/core/atomic_file.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::actors {

@@ -16,7 +16,7 @@
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
-#include "kernels/core/temporary_files.h"
+#include "kernels/core/system/temporary_files.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

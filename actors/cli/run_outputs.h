@@ -11,7 +11,7 @@
 #include "actors/artefacts/png.h"
 #include "actors/cli/signals.h"
 #include "config/config.h"
-#include "kernels/core/atomic_file.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::actors {

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "kernels/core/log.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

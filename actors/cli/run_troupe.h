@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 
 namespace troupe::actors {
 

@@ -30,7 +30,7 @@
 #include "config/load_config.h"
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

@@ -16,8 +16,8 @@
 #include "config/enum_names.h"
 #include "config/load_config.h"
 #include "config/schedule_options.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/atomic_file.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/boundary.h"
 #include "kernels/core/fields.h"
+#include "kernels/core/system/atomic_file.h"
 
 namespace troupe::actors {
 

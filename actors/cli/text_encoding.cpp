@@ -9,9 +9,9 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/system/atomic_file.h"
 #include "models/weight_source.h"
 
 namespace troupe::actors {

@@ -22,7 +22,7 @@
 #include "actors/cli/versions.h"
 #include "actors/remote/company_member.h"
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {

@@ -9,9 +9,9 @@
 #include <set>
 #include <system_error>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
+#include "kernels/core/system/atomic_file.h"
 
 namespace fs = std::filesystem;
 

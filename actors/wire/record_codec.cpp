@@ -1,6 +1,6 @@
 #include "actors/wire/record_codec.h"
 
-#include "kernels/core/exit_codes.h"
+#include "kernels/core/system/exit_codes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors::wire {

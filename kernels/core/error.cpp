@@ -1,7 +1,7 @@
 #include <array>
 #include <cerrno>
 
-#include "kernels/core/exit_codes.h"
+#include "kernels/core/system/exit_codes.h"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/rows.h"
 

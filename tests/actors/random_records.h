@@ -7,7 +7,7 @@
 
 #include "actors/message_fields.h"
 #include "actors/wire/record_codec.h"
-#include "kernels/core/exit_codes.h"
+#include "kernels/core/system/exit_codes.h"
 
 // Records for tests: random records for the codec, and small records that can
 // run.

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "actors/artefacts/output_paths.h"
-#include "kernels/core/disk.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/disk.h"
 #include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {

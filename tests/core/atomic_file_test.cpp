@@ -1,4 +1,4 @@
-#include "kernels/core/atomic_file.h"
+#include "kernels/core/system/atomic_file.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -18,8 +18,8 @@
 #include <string_view>
 #include <thread>
 
-#include "kernels/core/disk.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/disk.h"
 #include "temporary_folder.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "kernels/core/exit_codes.h"
+#include "kernels/core/system/exit_codes.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "kernels/core/temporary_files.h"
+#include "kernels/core/system/temporary_files.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/atomic_file.h"
+#include "kernels/core/system/atomic_file.h"
 #include "temporary_folder.h"
 
 namespace troupe {

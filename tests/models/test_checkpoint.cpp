@@ -1,7 +1,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/core/atomic_file.h"
+#include "kernels/core/system/atomic_file.h"
 #include "models/checkpoint.h"
 #include "models/checkpoint_files.h"
 #include "models/dit_description.h"

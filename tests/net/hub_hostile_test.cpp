@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "tests/net/hub_support.h"
 #include "tests/net/raw_peer.h"
 #include "tests/net/tcp_relay.h"

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/system/atomic_file.h"
 #include "tests/core/temporary_folder.h"
 
 namespace troupe::net {

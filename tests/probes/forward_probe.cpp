@@ -30,7 +30,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/noise.h"
 #include "kernels/core/shard_context.h"
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 #include "models/checkpoint.h"
 #include "models/weight_source.h"
 #include "tests/models/loading.h"

@@ -1,4 +1,4 @@
-#include "kernels/core/system.h"
+#include "kernels/core/system/machine.h"
 
 #include <malloc.h>
 #include <sched.h>
@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/core/cgroups.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system/cgroups.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/core/disk.h"
+#include "kernels/core/system/disk.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/core/atomic_file.h"
+#include "kernels/core/system/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -16,8 +16,8 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/core/exit_codes.h"
-#include "kernels/core/temporary_files.h"
+#include "kernels/core/system/exit_codes.h"
+#include "kernels/core/system/temporary_files.h"
 
 namespace troupe {
 namespace {

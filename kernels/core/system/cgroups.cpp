@@ -1,4 +1,4 @@
-#include "kernels/core/cgroups.h"
+#include "kernels/core/system/cgroups.h"
 
 #include <algorithm>
 #include <fstream>

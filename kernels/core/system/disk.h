@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "kernels/core/atomic_file.h"
+#include "kernels/core/system/atomic_file.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "kernels/core/file_type.h"
+#include "kernels/core/system/file_type.h"
 
 #include <system_error>
 

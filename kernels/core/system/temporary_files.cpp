@@ -1,4 +1,4 @@
-#include "kernels/core/temporary_files.h"
+#include "kernels/core/system/temporary_files.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
