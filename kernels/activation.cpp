@@ -17,6 +17,8 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
       return cpu::activate(ctx, x, activation, out);
     case DeviceKind::cuda:
       return cuda::activate(ctx, x, activation, out);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend("activate", ctx.device());
 }
@@ -42,6 +44,8 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
       return cpu::activate_gated(ctx, x, activation, out);
     case DeviceKind::cuda:
       return cuda::activate_gated(ctx, x, activation, out);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend("activate_gated", ctx.device());
 }

@@ -95,7 +95,7 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   }
   const std::int64_t width = num_heads * head_dim;
   check_rank("attention", "q", q.base, 3);
-  if (ctx.device().kind == DeviceKind::cpu) {
+  if (ctx.kind() == DeviceKind::cpu) {
     check_dtype("attention", "q", q.base, {DType::f32, DType::bf16});
   } else {
     check_dtype("attention", "q", q.base,
@@ -121,6 +121,14 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     case DeviceKind::cuda:
       return cuda::attention(ctx, q, k, v, num_heads, head_dim, item, mask,
                              out);
+    case DeviceKind::meter:
+      ctx.meter().add_flops(4.0 * static_cast<double>(out.num_elements()) *
+                            static_cast<double>(k.base.dim(1)));
+      if (ctx.kind() == DeviceKind::cpu) {
+        ctx.meter().note_attention(
+            attention_thread_bytes(k.base.dim(1), head_dim, q.base.dtype()));
+      }
+      return;
   }
   throw_no_backend("attention", ctx.device());
 }

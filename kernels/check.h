@@ -53,7 +53,7 @@ inline void check_dtype(std::string_view place, std::string_view what,
 /// f32 and bf16, and on a GPU f16. Errors: Errc::invalid_argument.
 inline void check_float(std::string_view place, std::string_view what,
                         const Tensor& tensor, Device device) {
-  if (device.kind == DeviceKind::cuda) {
+  if (device.kind != DeviceKind::cpu) {
     check_dtype(place, what, tensor, {DType::f32, DType::bf16, DType::f16});
   } else {
     check_dtype(place, what, tensor, {DType::f32, DType::bf16});

@@ -10,10 +10,18 @@
 #include "kernels/linear.h"
 
 namespace troupe::kernels {
+namespace {
+
+/// Of a meter.
+struct MeteredFilters {
+  std::size_t num_bytes = 0;
+};
+
+}  // namespace
 
 /// The weights where they will be used, and what the checks look at.
 struct PackedConv2d::Impl {
-  std::variant<cpu::ConvWeights, cuda::ConvWeights> weights;
+  std::variant<cpu::ConvWeights, cuda::ConvWeights, MeteredFilters> weights;
   DType compute;
   std::int64_t in_channels;
   std::int64_t out_channels;
@@ -41,6 +49,17 @@ cpu::ConvWeights pack_on_cpu(ExecContext& ctx, const Tensor& weight,
           .kernel_width = weight.dim(3),
           .stride = stride,
           .padding = padding};
+}
+
+void meter_conv2d(ExecContext& ctx, const PackedConv2d::Impl& conv,
+                  const Tensor& out) {
+  const std::int64_t columns =
+      conv.kernel_height * conv.kernel_width * conv.in_channels;
+  ctx.meter().add_flops(2.0 * static_cast<double>(out.num_elements()) *
+                        static_cast<double>(columns));
+  if (ctx.kind() == DeviceKind::cpu) {
+    ctx.meter().note_convolution(conv2d_thread_bytes(columns, conv.compute));
+  }
 }
 
 }  // namespace
@@ -93,6 +112,11 @@ PackedConv2d::PackedConv2d(ExecContext& ctx, const Tensor& weight,
       impl.weights =
           cuda::pack_conv2d(ctx, weight, bias, stride, padding, compute);
       break;
+    case DeviceKind::meter:
+      impl.weights = MeteredFilters{static_cast<std::size_t>(
+          weight.num_elements() * static_cast<std::int64_t>(size_of(compute)) +
+          bias.num_elements() * static_cast<std::int64_t>(sizeof(float)))};
+      break;
   }
   impl_ = std::make_unique<Impl>(std::move(impl));
 }
@@ -111,6 +135,9 @@ std::size_t PackedConv2d::num_bytes() const noexcept {
   }
   if (const auto* conv = std::get_if<cpu::ConvWeights>(&impl_->weights)) {
     return conv->matrix.num_bytes();
+  }
+  if (const auto* metered = std::get_if<MeteredFilters>(&impl_->weights)) {
+    return metered->num_bytes;
   }
   const auto& conv = std::get<cuda::ConvWeights>(impl_->weights);
   return conv.filters.num_bytes() + conv.bias.num_bytes();
@@ -151,6 +178,11 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
         return cuda::conv2d(ctx, x, *on_gpu, out);
       }
       break;
+    case DeviceKind::meter:
+      if (std::holds_alternative<MeteredFilters>(conv.weights)) {
+        return meter_conv2d(ctx, conv, out);
+      }
+      break;
   }
   throw Error(Errc::invalid_argument, "conv2d",
               "the weights were packed for another device than " +
@@ -174,6 +206,8 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
       return cpu::upsample_nearest2x(ctx, x, out);
     case DeviceKind::cuda:
       return cuda::upsample_nearest2x(ctx, x, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -200,6 +234,8 @@ void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
       return cpu::concat_channels(ctx, a, b, out);
     case DeviceKind::cuda:
       return cuda::concat_channels(ctx, a, b, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 

@@ -59,6 +59,8 @@ void gather(ExecContext& ctx, std::span<const Tensor> rows, Tensor& out) {
     }
     case DeviceKind::cuda:
       return cuda::gather(ctx, rows, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -75,6 +77,8 @@ void scatter(ExecContext& ctx, const Tensor& in, std::span<Tensor> rows) {
     }
     case DeviceKind::cuda:
       return cuda::scatter(ctx, in, rows);
+    case DeviceKind::meter:
+      return;
   }
 }
 

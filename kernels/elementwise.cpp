@@ -14,7 +14,7 @@ constexpr std::size_t kMaxTerms = 8;
 /// f32 and bf16, and what only a GPU computes with.
 void check_number(ExecContext& ctx, std::string_view place,
                   std::string_view what, const Tensor& x) {
-  if (ctx.device().kind == DeviceKind::cuda) {
+  if (ctx.kind() == DeviceKind::cuda) {
     check_dtype(place, what, x, {DType::f32, DType::bf16, DType::f16});
   } else {
     check_dtype(place, what, x, {DType::f32, DType::bf16});
@@ -41,6 +41,8 @@ void add_gated(ExecContext& ctx, const Tensor& modulation,
       return cpu::add_gated(ctx, modulation, gate_column, y, x);
     case DeviceKind::cuda:
       return cuda::add_gated(ctx, modulation, gate_column, y, x);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -54,6 +56,8 @@ void add(ExecContext& ctx, const Tensor& y, Tensor& x) {
       return cpu::add(ctx, y, x);
     case DeviceKind::cuda:
       return cuda::add(ctx, y, x);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -78,6 +82,8 @@ void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
       return cpu::add_channels(ctx, vectors, column, x);
     case DeviceKind::cuda:
       return cuda::add_channels(ctx, vectors, column, x);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -95,6 +101,8 @@ void convert(ExecContext& ctx, const Tensor& x, Tensor& out) {
       return cpu::convert(ctx, x, out);
     case DeviceKind::cuda:
       return cuda::convert(ctx, x, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -116,6 +124,8 @@ void combine(ExecContext& ctx, std::span<const Term> terms, Tensor& out) {
       return cpu::combine(terms, out);
     case DeviceKind::cuda:
       return cuda::combine(ctx, terms, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -133,6 +143,8 @@ void clamp(ExecContext& ctx, double low, double high, Tensor& x) {
     case DeviceKind::cuda:
       return cuda::clamp(ctx, static_cast<float>(low), static_cast<float>(high),
                          x);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -159,6 +171,8 @@ void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
       return cpu::guide(cond, uncond, factor, elements, out);
     case DeviceKind::cuda:
       return cuda::guide(ctx, cond, uncond, factor, elements, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -174,6 +188,8 @@ void rescale_deviation(ExecContext& ctx, const Tensor& like, double share,
       return cpu::rescale_deviation(like, share, x);
     case DeviceKind::cuda:
       return cuda::rescale_deviation(ctx, like, share, x);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -194,6 +210,8 @@ void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,
     case DeviceKind::cuda:
       return cuda::scale_by_learned_variance(ctx, variance, is_range, low, high,
                                              noise);
+    case DeviceKind::meter:
+      return;
   }
 }
 

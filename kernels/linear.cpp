@@ -10,10 +10,18 @@
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {
+namespace {
+
+/// Of a meter.
+struct MeteredLinear {
+  std::size_t num_bytes = 0;
+};
+
+}  // namespace
 
 /// Weights in the layout of the device that packed them.
 struct PackedLinear::Impl {
-  std::variant<cpu::LinearWeights, cuda::LinearWeights> weights;
+  std::variant<cpu::LinearWeights, cuda::LinearWeights, MeteredLinear> weights;
   std::int64_t in_features;
   std::int64_t out_features;
   DType compute;
@@ -31,6 +39,25 @@ std::size_t bytes_of(const cuda::LinearWeights& weights) {
   const bool is_shared = weights.narrow_bias.owner() == weights.bias.owner();
   return weights.weight.num_bytes() + weights.bias.num_bytes() +
          (is_shared ? 0 : weights.narrow_bias.num_bytes());
+}
+
+std::size_t bytes_of(const MeteredLinear& weights) { return weights.num_bytes; }
+
+MeteredLinear meter_weights(const Tensor& weight, const Tensor& bias,
+                            DType compute) {
+  return {static_cast<std::size_t>(weight.num_elements()) * size_of(compute) +
+          static_cast<std::size_t>(bias.num_elements()) * sizeof(float)};
+}
+
+/// `product_apart`: whether a GPU makes the product in f32 first.
+void meter_linear(ExecContext& ctx, const PackedLinear& packed,
+                  bool product_apart, const Tensor& out) {
+  ctx.meter().add_flops(2.0 * static_cast<double>(out.num_elements()) *
+                        static_cast<double>(packed.in_features()));
+  if (product_apart && ctx.kind() == DeviceKind::cuda) {
+    const Workspace::Scope scope(ctx.workspace());
+    (void)ctx.workspace().take(out.shape(), DType::f32);
+  }
 }
 
 /// The weights if they are those of the device of ctx.
@@ -109,6 +136,9 @@ PackedLinear::PackedLinear(ExecContext& ctx, const Tensor& weight,
     case DeviceKind::cuda:
       keep(cuda::pack_linear(ctx, weight, bias, compute));
       break;
+    case DeviceKind::meter:
+      keep(meter_weights(weight, bias, compute));
+      break;
   }
 }
 
@@ -149,6 +179,8 @@ bool supports(ExecContext& ctx, DType compute) {
       return cpu::can_multiply(compute);
     case DeviceKind::cuda:
       return cuda::can_multiply(ctx, compute);
+    case DeviceKind::meter:
+      return true;
   }
   return false;
 }
@@ -168,38 +200,65 @@ void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
     case DeviceKind::cuda:
       return cuda::linear(ctx, x, gpu_weights(ctx, packed), activation,
                           whole_rows, out);
+    case DeviceKind::meter:
+      return meter_linear(ctx, packed,
+                          out.dtype() != DType::f32 &&
+                              activation != Activation::none &&
+                              activation != Activation::gelu_tanh,
+                          out);
   }
+}
+
+namespace {
+
+/// `modulation` is checked already, or empty: no gate.
+void add_product(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
+                 const Tensor& modulation, std::int64_t gate_column,
+                 Tensor& residual, const WholeItem& whole) {
+  check_linear(ctx, x, packed, residual);
+  const std::int64_t whole_rows =
+      check_whole("linear", "rows", x.dim(1), whole.rows);
+  check_dtype("linear", "residual", residual, {DType::f32});
+  if (residual.empty()) {
+    return;
+  }
+  const bool is_gated = !modulation.empty();
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::linear(
+          ctx, x, weights_for<cpu::LinearWeights>(ctx, packed),
+          {.adds = true,
+           .gate = is_gated ? modulation.data<float>() + gate_column : nullptr,
+           .gate_stride = is_gated ? modulation.dim(1) : 0},
+          residual);
+    case DeviceKind::cuda:
+      return cuda::linear_add(ctx, x, gpu_weights(ctx, packed), modulation,
+                              gate_column, whole_rows, residual);
+    case DeviceKind::meter:
+      return meter_linear(ctx, packed, true, residual);
+  }
+}
+
+}  // namespace
+
+void linear_add(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
+                Tensor& residual, const WholeItem& whole) {
+  add_product(ctx, x, packed, {}, 0, residual, whole);
 }
 
 void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const PackedLinear& packed, const Tensor& modulation,
                       std::int64_t gate_column, Tensor& residual,
                       const WholeItem& whole) {
-  check_linear(ctx, x, packed, residual);
-  const std::int64_t whole_rows =
-      check_whole("linear", "rows", x.dim(1), whole.rows);
+  check_rank("linear", "x", x, 3);
   check_device("linear", ctx.device(), {&modulation});
-  check_dtype("linear", "residual", residual, {DType::f32});
   check_dtype("linear", "modulation", modulation, {DType::f32});
   check_rank("linear", "modulation", modulation, 2);
   check_shape("linear", "modulation", modulation.shape(),
               {x.dim(0), modulation.dim(1)});
   check_columns("linear", "the gate", gate_column, packed.out_features(),
                 modulation.dim(1));
-  if (residual.empty()) {
-    return;
-  }
-  switch (ctx.device().kind) {
-    case DeviceKind::cpu:
-      return cpu::linear(ctx, x, weights_for<cpu::LinearWeights>(ctx, packed),
-                         {.gate = modulation.data<float>() + gate_column,
-                          .gate_stride = modulation.dim(1)},
-                         residual);
-    case DeviceKind::cuda:
-      return cuda::linear_add_gated(ctx, x, gpu_weights(ctx, packed),
-                                    modulation, gate_column, whole_rows,
-                                    residual);
-  }
+  add_product(ctx, x, packed, modulation, gate_column, residual, whole);
 }
 
 }  // namespace troupe::kernels

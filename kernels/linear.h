@@ -83,6 +83,15 @@ class PackedLinear {
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
             Activation activation, Tensor& out, const WholeItem& whole = {});
 
+/// residual += x · weightᵀ + bias. Same bits as `linear` into an f32 tensor
+/// followed by `add`.
+///
+/// Shapes: x [B, M, K] in the compute type; residual [B, M, N] f32.
+/// Aliasing: residual must not overlap x.
+/// Errors, thread: as `linear`.
+void linear_add(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
+                Tensor& residual, const WholeItem& whole = {});
+
 /// residual += gate · (x · weightᵀ + bias): the end of both branches of an
 /// adaLN-zero block (with the next branch's norm: residual_stream.h). Same bits
 /// as `linear` into an f32 tensor followed by `add_gated`.

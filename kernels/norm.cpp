@@ -57,6 +57,8 @@ void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
       return cpu::layer_norm(ctx, x, weight, bias, eps, out);
     case DeviceKind::cuda:
       return cuda::layer_norm(ctx, x, weight, bias, eps, out);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend(kPlace, ctx.device());
 }
@@ -73,30 +75,41 @@ void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
     case DeviceKind::cuda:
       return cuda::layer_norm_modulate(ctx, x, modulation, shift_column,
                                        scale_column, eps, out);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend(kPlace, ctx.device());
 }
 
-void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
-                                   std::int64_t gate_column, const Tensor& y,
-                                   std::int64_t shift_column,
-                                   std::int64_t scale_column, float eps,
-                                   Tensor& x, Tensor& out) {
-  constexpr std::string_view kPlace = "add_gated_layer_norm_modulate";
+void add_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
+                             std::optional<std::int64_t> gate_column,
+                             const Tensor& y, std::int64_t shift_column,
+                             std::int64_t scale_column, float eps, Tensor& x,
+                             Tensor& out) {
+  constexpr std::string_view kPlace = "add_layer_norm_modulate";
   check_modulated(kPlace, ctx, x, modulation, shift_column, scale_column, out);
-  check_columns(kPlace, "the gate", gate_column, x.dim(2), modulation.dim(1));
+  if (gate_column) {
+    check_columns(kPlace, "the gate", *gate_column, x.dim(2),
+                  modulation.dim(1));
+  }
   check_device(kPlace, ctx.device(), {&y});
   check_shape(kPlace, "y", y.shape(), x.shape());
   check_float(kPlace, "y", y, ctx.device());
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      cpu::add_gated(ctx, modulation, gate_column, y, x);
+      if (gate_column) {
+        cpu::add_gated(ctx, modulation, *gate_column, y, x);
+      } else {
+        cpu::add(ctx, y, x);
+      }
       return cpu::layer_norm_modulate(ctx, x, modulation, shift_column,
                                       scale_column, eps, out);
     case DeviceKind::cuda:
-      return cuda::add_gated_layer_norm_modulate(ctx, modulation, gate_column,
-                                                 y, shift_column, scale_column,
-                                                 eps, x, out);
+      return cuda::add_layer_norm_modulate(ctx, modulation, gate_column, y,
+                                           shift_column, scale_column, eps, x,
+                                           out);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend(kPlace, ctx.device());
 }
@@ -111,6 +124,8 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
       return cpu::rms_norm(ctx, x, weight, eps, out);
     case DeviceKind::cuda:
       return cuda::rms_norm(ctx, x, weight, eps, out);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend(kPlace, ctx.device());
 }
@@ -141,6 +156,8 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
     case DeviceKind::cuda:
       return cuda::group_norm(ctx, x, weight, bias, num_groups, eps, activation,
                               out);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend(kPlace, ctx.device());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
@@ -30,9 +31,10 @@ void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
 void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, float eps, Tensor& out);
 
-/// x += gate · y, then out = layer_norm(x) · (1 + scale) + shift. Has the bits
-/// of add_gated followed by layer_norm_modulate on the same device, but a GPU
-/// reads and writes x only once.
+/// x += gate · y, or without `gate_column` x += y; then out = layer_norm(x) ·
+/// (1 + scale) + shift. Has the bits of add_gated, or of add, followed by
+/// layer_norm_modulate on the same device, but a GPU reads and writes x only
+/// once.
 ///
 /// Shapes: x [B, N, D] f32; y [B, N, D] and out [B, N, D] f32 or bf16 (on a GPU
 ///         also f16); modulation [B, W] f32, of which gate, shift and scale are
@@ -40,11 +42,11 @@ void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
 ///         `scale_column` on. out aliases neither x nor y.
 /// Source: Peebles & Xie 2023, arXiv:2212.09748 (adaLN-zero).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument.
-void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
-                                   std::int64_t gate_column, const Tensor& y,
-                                   std::int64_t shift_column,
-                                   std::int64_t scale_column, float eps,
-                                   Tensor& x, Tensor& out);
+void add_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
+                             std::optional<std::int64_t> gate_column,
+                             const Tensor& y, std::int64_t shift_column,
+                             std::int64_t scale_column, float eps, Tensor& x,
+                             Tensor& out);
 
 /// out = x · weight / sqrt(mean(x²) + eps) over the last axis.
 ///

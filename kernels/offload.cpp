@@ -21,7 +21,7 @@ std::int64_t rounded_up(std::size_t bytes) {
 
 std::size_t OffloadedLayers::add(ExecContext& ctx,
                                  std::initializer_list<PackedLinear*> layers) {
-  if (ctx.device().kind == DeviceKind::cpu) {
+  if (ctx.device().kind != DeviceKind::cuda) {
     groups_.emplace_back();
     return groups_.size() - 1;
   }
@@ -47,7 +47,7 @@ std::size_t OffloadedLayers::add(ExecContext& ctx,
 
 void OffloadedLayers::fetch(ExecContext& ctx, std::size_t group,
                             std::size_t next) const {
-  if (ctx.device().kind != DeviceKind::cpu) {
+  if (ctx.device().kind == DeviceKind::cuda) {
     cuda::fetch_weights(ctx, groups_.at(group), groups_.at(next), largest_);
   }
 }

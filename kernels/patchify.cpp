@@ -26,7 +26,7 @@ void check_patches(std::string_view place, const Tensor& image,
 /// What activations may be: f16 is for the arithmetic of GPUs.
 void check_activations(std::string_view place, std::string_view what,
                        Device device, const Tensor& tensor) {
-  if (device.kind == DeviceKind::cuda) {
+  if (device.kind != DeviceKind::cpu) {
     check_dtype(place, what, tensor, {DType::f32, DType::bf16, DType::f16});
   } else {
     check_dtype(place, what, tensor, {DType::f32, DType::bf16});
@@ -46,6 +46,8 @@ void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
       return cpu::patchify(x, patch_size, out);
     case DeviceKind::cuda:
       return cuda::patchify(ctx, x, patch_size, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -60,6 +62,8 @@ void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
       return cpu::unpatchify(x, patch_size, out);
     case DeviceKind::cuda:
       return cuda::unpatchify(ctx, x, patch_size, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -75,6 +79,8 @@ void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out) {
       return cpu::to_channels_last(ctx, x, out);
     case DeviceKind::cuda:
       return cuda::to_channels_last(ctx, x, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -90,6 +96,8 @@ void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out) {
       return cpu::to_channels_first(ctx, x, out);
     case DeviceKind::cuda:
       return cuda::to_channels_first(ctx, x, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 

@@ -53,6 +53,8 @@ std::size_t Readings::sum_squared_difference(const Tensor& a, const Tensor& b) {
     case DeviceKind::cuda:
       cuda::sum_squared_difference(ctx_, a, b, device_values_, index);
       break;
+    case DeviceKind::meter:
+      throw_no_backend("reduction", ctx_.device());
   }
   return index;
 }
@@ -67,6 +69,8 @@ std::size_t Readings::sum_squares(const Tensor& a) {
     case DeviceKind::cuda:
       cuda::sum_squares(ctx_, a, device_values_, index);
       break;
+    case DeviceKind::meter:
+      throw_no_backend("reduction", ctx_.device());
   }
   return index;
 }
@@ -81,6 +85,8 @@ std::size_t Readings::bytes_equal(const Tensor& a, const Tensor& b) {
     case DeviceKind::cuda:
       cuda::bytes_equal(ctx_, a, b, device_values_, index);
       break;
+    case DeviceKind::meter:
+      throw_no_backend("reduction", ctx_.device());
   }
   return index;
 }
@@ -95,6 +101,8 @@ std::size_t Readings::all_finite(const Tensor& x) {
     case DeviceKind::cuda:
       cuda::all_finite(ctx_, x, device_values_, index);
       break;
+    case DeviceKind::meter:
+      throw_no_backend("reduction", ctx_.device());
   }
   return index;
 }
@@ -141,6 +149,8 @@ void add_carry(ExecContext& ctx, const Tensor& step, double carry,
       return cpu::add_carry(step, factor, x_new, x_old, out);
     case DeviceKind::cuda:
       return cuda::add_carry(ctx, step, factor, x_new, x_old, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 

@@ -21,7 +21,7 @@ ResidualStream::ResidualStream(ExecContext& ctx, const Tensor& x,
   check_dtype(kPlace, "modulation", modulation, {DType::f32});
   check_shape(kPlace, "modulation", modulation.shape(),
               {x.dim(0), modulation.dim(1)});
-  if (ctx.device().kind == DeviceKind::cuda) {
+  if (ctx.kind() == DeviceKind::cuda) {
     product_ = ctx.workspace().take(x.shape(), DType::f32);
   }
 }
@@ -30,36 +30,52 @@ void ResidualStream::layer_norm_modulate(ExecContext& ctx,
                                          std::int64_t shift_column,
                                          std::int64_t scale_column, float eps,
                                          Tensor& out) {
-  if (!pending_gate_) {
+  if (!pending_) {
     return kernels::layer_norm_modulate(ctx, x_, modulation_, shift_column,
                                         scale_column, eps, out);
   }
   // The fused op moves 18 bytes per element of the residual; the two ops that
   // it replaces move 22.
-  add_gated_layer_norm_modulate(ctx, modulation_, *pending_gate_, product_,
-                                shift_column, scale_column, eps, x_, out);
-  pending_gate_.reset();
+  add_layer_norm_modulate(ctx, modulation_, pending_->gate_column, product_,
+                          shift_column, scale_column, eps, x_, out);
+  pending_.reset();
 }
 
 void ResidualStream::add_gated_linear(ExecContext& ctx, const Tensor& y,
                                       const PackedLinear& packed,
                                       std::int64_t gate_column,
                                       const WholeItem& whole) {
-  if (ctx.device().kind == DeviceKind::cpu) {
+  if (ctx.kind() == DeviceKind::cpu) {
     return linear_add_gated(ctx, y, packed, modulation_, gate_column, x_,
                             whole);
   }
   check_columns(kPlace, "the gate", gate_column, x_.dim(2), modulation_.dim(1));
   settle(ctx);
   linear(ctx, y, packed, Activation::none, product_, whole);
-  pending_gate_ = gate_column;
+  pending_ = Pending{gate_column};
+}
+
+void ResidualStream::add_linear(ExecContext& ctx, const Tensor& y,
+                                const PackedLinear& packed,
+                                const WholeItem& whole) {
+  if (ctx.kind() == DeviceKind::cpu) {
+    return linear_add(ctx, y, packed, x_, whole);
+  }
+  settle(ctx);
+  linear(ctx, y, packed, Activation::none, product_, whole);
+  pending_ = Pending{};
 }
 
 void ResidualStream::settle(ExecContext& ctx) {
-  if (pending_gate_) {
-    add_gated(ctx, modulation_, *pending_gate_, product_, x_);
-    pending_gate_.reset();
+  if (!pending_) {
+    return;
   }
+  if (pending_->gate_column) {
+    add_gated(ctx, modulation_, *pending_->gate_column, product_, x_);
+  } else {
+    add(ctx, product_, x_);
+  }
+  pending_.reset();
 }
 
 }  // namespace troupe::kernels

@@ -43,6 +43,10 @@ class ResidualStream {
                         const PackedLinear& packed, std::int64_t gate_column,
                         const WholeItem& whole = {});
 
+  /// x += y · weightᵀ + bias. Otherwise as add_gated_linear.
+  void add_linear(ExecContext& ctx, const Tensor& y, const PackedLinear& packed,
+                  const WholeItem& whole = {});
+
   /// Does what is pending. Before that, x may lack the last addition.
   void settle(ExecContext& ctx);
 
@@ -50,8 +54,11 @@ class ResidualStream {
   Tensor x_;
   Tensor modulation_;
   Tensor product_;  ///< [B, M, D] f32; empty where nothing stays pending
-  /// The gate of the product that is still to be added.
-  std::optional<std::int64_t> pending_gate_;
+  struct Pending {
+    std::optional<std::int64_t> gate_column;  ///< unset: no gate
+  };
+  /// How the product is still to be added.
+  std::optional<Pending> pending_;
 };
 
 }  // namespace troupe::kernels

@@ -59,6 +59,8 @@ void rms_norm_rope(ExecContext& ctx, const Tensor& weight,
     case DeviceKind::cuda:
       return cuda::rms_norm_rope(ctx, weight, cosines, sines, num_heads,
                                  head_dim, eps, x);
+    case DeviceKind::meter:
+      return;
   }
   throw_no_backend(kRmsNormRope, ctx.device());
 }

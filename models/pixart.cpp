@@ -81,8 +81,7 @@ void PixArt::run_rows(ExecContext& ctx, const Batch& rows,
     const std::int64_t column = conditioner().width(begin, i);
     add_self_attention(ctx, shape, block, column, config_.norm_eps, buffers,
                        stream);
-    add_cross_attention(ctx, i, conditions, column + 6 * width, hidden_states,
-                        buffers, stream);
+    add_cross_attention(ctx, i, conditions, hidden_states, buffers, stream);
     add_feed_forward(ctx, shape, block, column + 3 * width, config_.norm_eps,
                      buffers, stream);
     ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
@@ -92,9 +91,8 @@ void PixArt::run_rows(ExecContext& ctx, const Batch& rows,
 
 void PixArt::add_cross_attention(
     ExecContext& ctx, int index,
-    std::span<const PixArtCondition* const> conditions, std::int64_t ones,
-    const Tensor& x, BlockBuffers& buffers,
-    kernels::ResidualStream& stream) const {
+    std::span<const PixArtCondition* const> conditions, const Tensor& x,
+    BlockBuffers& buffers, kernels::ResidualStream& stream) const {
   const PixArtBlockWeights& block =
       weights_.blocks[static_cast<std::size_t>(index - segment().begin)];
   stream.settle(ctx);
@@ -117,7 +115,7 @@ void PixArt::add_cross_attention(
                        config_.num_attention_heads, config_.attention_head_dim,
                        out);  // [1, N, D]
   }
-  stream.add_gated_linear(ctx, attended, block.cross_out, ones);
+  stream.add_linear(ctx, attended, block.cross_out);
 }
 
 }  // namespace troupe::models

@@ -46,12 +46,11 @@ class PixArt final : public PatchDenoiser {
                                      int begin, int end) const override;
   void run_rows(ExecContext& ctx, const Batch& rows, const Tensor& modulation,
                 int begin, int end, Tensor& hidden_states) const override;
-  /// stream += CrossAttention(stream, prompts), without a norm. `ones`: D
-  /// columns of the stream's modulation. x: what the stream adds to.
+  /// stream += CrossAttention(stream, prompts), without a norm. x: what the
+  /// stream adds to.
   void add_cross_attention(ExecContext& ctx, int index,
                            std::span<const PixArtCondition* const> conditions,
-                           std::int64_t ones, const Tensor& x,
-                           BlockBuffers& buffers,
+                           const Tensor& x, BlockBuffers& buffers,
                            kernels::ResidualStream& stream) const;
   [[nodiscard]] PixArtConditioner conditioner() const {
     return {config_, weights_, compute()};

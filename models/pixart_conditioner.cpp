@@ -53,8 +53,8 @@ Tensor PixArtCondition::key_values(int block) const {
 }
 
 std::int64_t PixArtConditioner::width(int begin, int end) const {
-  const std::int64_t columns = std::int64_t{7} * (end - begin);
-  return (end > config_.num_layers ? columns - 5 : columns) * config_.width();
+  const std::int64_t columns = std::int64_t{6} * (end - begin);
+  return (end > config_.num_layers ? columns - 4 : columns) * config_.width();
 }
 
 PreparedPtr PixArtConditioner::prepare(
@@ -64,7 +64,7 @@ PreparedPtr PixArtConditioner::prepare(
   std::vector<double> timesteps = ascending(announced);
   const std::int64_t width = config_.width();
   Tensor table = ctx.empty(
-      {static_cast<std::int64_t>(timesteps.size()), 9 * width}, DType::f32);
+      {static_cast<std::int64_t>(timesteps.size()), 8 * width}, DType::f32);
   embed(ctx, timesteps, table);
 
   const SegmentRange segment = weights_.segment;
@@ -132,7 +132,7 @@ std::vector<Tensor> PixArtConditioner::bases_of(
   }
   missing = ascending(missing);
   Tensor made = ctx.workspace().take(
-      {static_cast<std::int64_t>(missing.size()), 9 * config_.width()},
+      {static_cast<std::int64_t>(missing.size()), 8 * config_.width()},
       DType::f32);
   embed(ctx, missing, made);
   for (std::size_t i = 0; i < bases.size(); ++i) {
@@ -158,22 +158,22 @@ void PixArtConditioner::fill(ExecContext& ctx, const Batch& batch, int begin,
   kernels::gather(ctx, std::vector<Tensor>(bases.size(), learned), table);
   const std::int64_t blocks =
       std::min<std::int64_t>(end, config_.num_layers) - begin;
-  const std::int64_t split = 7 * blocks * width;
+  const std::int64_t split = 6 * blocks * width;
   for (std::size_t i = 0; i < bases.size(); ++i) {
     const Tensor row = table.item(static_cast<std::int64_t>(i));
     if (blocks > 0) {
       const Workspace::Scope repeated(ctx.workspace());
-      Tensor six = ctx.workspace().take({blocks, 7 * width}, DType::f32);
+      Tensor six = ctx.workspace().take({blocks, 6 * width}, DType::f32);
       kernels::gather(ctx,
                       std::vector<Tensor>(static_cast<std::size_t>(blocks),
-                                          bases[i].slice(0, 7 * width)),
+                                          bases[i].slice(0, 6 * width)),
                       six);
       Tensor target = row.slice(0, split);
       kernels::add(ctx, six.reshape({split}), target);
     }
     if (end > config_.num_layers) {
       Tensor target = row.slice(split, split + 2 * width);
-      kernels::add(ctx, bases[i].slice(7 * width, 9 * width), target);
+      kernels::add(ctx, bases[i].slice(6 * width, 8 * width), target);
     }
   }
 }
@@ -207,7 +207,7 @@ void PixArtConditioner::embed(ExecContext& ctx,
   kernels::linear(ctx, activated, weights_.timestep.six, Activation::none,
                   six);  // [T, 1, 6D]
 
-  // Side by side: six parts of 6D, then three of D.
+  // Side by side: 6D of all blocks, then twice D.
   const auto scatter = [&](const Tensor& from, std::int64_t begin,
                            std::int64_t columns) {
     std::vector<Tensor> targets;
@@ -216,13 +216,9 @@ void PixArtConditioner::embed(ExecContext& ctx,
     }
     kernels::scatter(ctx, from.reshape({count, columns}), targets);
   };
-  Tensor zeros = ctx.workspace().take({count, width}, DType::f32);
-  kernels::gather(ctx, std::vector<Tensor>(timesteps.size(), weights_.zeros),
-                  zeros);
   scatter(six, 0, 6 * width);
-  scatter(zeros, 6 * width, width);
+  scatter(embedding, 6 * width, width);
   scatter(embedding, 7 * width, width);
-  scatter(embedding, 8 * width, width);
 }
 
 }  // namespace troupe::models

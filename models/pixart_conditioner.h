@@ -21,12 +21,12 @@ const ConditionTensor& checked_prompt(const PixArtConfig& config,
 /// A prompt made ready for a segment of the network. Immutable. Thread: any.
 class PixArtCondition final : public PreparedCondition {
  public:
-  /// timesteps: ascending; table: [T, 9D], one row for each; key_values:
+  /// timesteps: ascending; table: [T, 8D], one row for each; key_values:
   /// [blocks, tokens, 2D] in the compute type.
   PixArtCondition(SegmentRange segment, std::vector<double> timesteps,
                   Tensor table, Tensor key_values);
 
-  /// The table's row [9D], or an empty tensor if the timestep was not
+  /// The table's row [8D], or an empty tensor if the timestep was not
   /// announced.
   [[nodiscard]] Tensor find(double timestep) const;
   /// Keys and values [1, tokens, 2D] of a block of the segment: D columns each.
@@ -53,14 +53,13 @@ class PixArtCondition final : public PreparedCondition {
 /// The prompt's keys and values are most of it: 39 MB for 300 tokens of a
 /// PixArt-Sigma in bf16. Only tokens that are no padding have some. The
 /// timestep's part is adaLN-single: one vector of 6D for all blocks and one of
-/// D for the output layers. So a condition holds its own copy, of 9D numbers a
-/// timestep (41 KB), and the rows of a modulation table are put together for
+/// D for the output layers. So a condition holds its own copy, of 8D numbers a
+/// timestep (37 KB), and the rows of a modulation table are put together for
 /// each pass: the timestep's part plus the learned table of each block.
 ///
 /// A row of a modulation table holds parts side by side, with the numbers of
-/// their blocks: for each block 7D columns (shift, scale, gate of attention,
-/// then of the MLP, then ones, the gate of the cross-attention, which has
-/// none), for the output layers, part num_layers, 2D (shift, scale).
+/// their blocks: for each block 6D columns (shift, scale, gate of attention,
+/// then of the MLP), for the output layers, part num_layers, 2D (shift, scale).
 /// Source: Chen et al. 2023, arXiv:2310.00426, section 2.3.
 /// Thread: any, one ctx per thread.
 class PixArtConditioner {
@@ -91,12 +90,12 @@ class PixArtConditioner {
             Tensor& table) const;
 
  private:
-  /// For each row of the batch its timestep's part [9D]; equal timesteps that
+  /// For each row of the batch its timestep's part [8D]; equal timesteps that
   /// no condition holds share one, in the workspace.
   [[nodiscard]] std::vector<Tensor> bases_of(
       ExecContext& ctx, const Batch& batch,
       std::span<const PixArtCondition* const> conditions) const;
-  /// base [T, 9D]: six D of all blocks, zeros, twice the embedding.
+  /// base [T, 8D]: six D of all blocks, twice the embedding.
   void embed(ExecContext& ctx, std::span<const double> timesteps,
              Tensor& base) const;
   /// The prompt's valid tokens as the blocks see them: [1, tokens, D], in the

@@ -33,7 +33,7 @@ std::int64_t block_parameters(const PixArtConfig& config) {
 }
 
 std::int64_t modulation_width(const PixArtConfig& config) {
-  return (7 * config.num_layers + 2) * config.width();
+  return (6 * config.num_layers + 2) * config.width();
 }
 
 }  // namespace
@@ -60,9 +60,9 @@ DenoiserInfo PixArtDescription::info(const Shape& latents,
   info.num_classes = 0;
   info.compute = compute;
   info.blocks.assign(static_cast<std::size_t>(config_.num_layers), block);
-  // Six D of all blocks, zeros, twice the embedding.
+  // Six D of all blocks, twice the embedding.
   info.bytes_per_timestep =
-      static_cast<std::size_t>(9 * config_.width()) * sizeof(float);
+      static_cast<std::size_t>(8 * config_.width()) * sizeof(float);
   // Keys and values of cross attention, in every block.
   info.bytes_per_prompt =
       static_cast<std::size_t>(2 * kPromptTokens * config_.width() *

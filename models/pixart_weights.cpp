@@ -72,7 +72,7 @@ class Tables {
  public:
   Tables(const PixArtConfig& config, SegmentRange segment)
       : width_(config.width()),
-        values_(Shape{width_ * (7 * (segment.end - segment.begin) +
+        values_(Shape{width_ * (6 * (segment.end - segment.begin) +
                                 (segment.end == config.num_layers ? 2 : 0))},
                 DType::f32) {}
 
@@ -81,7 +81,6 @@ class Tables {
     Tensor target = next(read.num_elements());
     std::ranges::copy(read.span<float>(), target.span<float>().begin());
   }
-  void add_ones() { std::ranges::fill(next(width_).span<float>(), 1.0F); }
 
   [[nodiscard]] const Tensor& values() const noexcept { return values_; }
 
@@ -160,7 +159,6 @@ PixArtWeights load(ExecContext& ctx, LinearLoader& loader,
   for (int i = segment.begin; i < segment.end; ++i) {
     const BlockSpec spec = block_spec(config, i);
     tables.add(source, spec.table);
-    tables.add_ones();
     weights.blocks.push_back(load_block(loader, spec));
     if (placement == WeightPlacement::offloaded) {
       offload_block(ctx, weights);
@@ -171,8 +169,6 @@ PixArtWeights load(ExecContext& ctx, LinearLoader& loader,
     weights.proj_out = loader.linear(specs.proj_out);
   }
   weights.tables = kernels::on_device(ctx, tables.values());
-  weights.zeros =
-      kernels::on_device(ctx, Tensor::zeros({config.width()}, DType::f32));
   weights.hash = hash_of(config, source.hash());
   weights.num_bytes = loader.num_bytes() + weights.tables.num_bytes();
   return weights;

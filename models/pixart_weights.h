@@ -42,10 +42,9 @@ struct PixArtWeights {
   kernels::PackedLinear caption_2;         ///< D → D
   std::vector<PixArtBlockWeights> blocks;  ///< of the segment
   /// What PixArtConditioner adds to the timestep's part, side by side: for each
-  /// block of the segment 6D of its own and D ones, for the output layers 2D if
-  /// they are here. [W] f32.
+  /// block of the segment 6D, for the output layers 2D if they are here. [W]
+  /// f32.
   Tensor tables;
-  Tensor zeros;                    ///< [D] f32
   kernels::PackedLinear proj_out;  ///< D → p·p·C_out
   /// Offloaded blocks. Each has two groups: the matrices of `fetch_products`
   /// and that of `fetch_prompt`.

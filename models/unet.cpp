@@ -49,8 +49,7 @@ int first_skip_of(const UNetLayout& layout, int cut, const Boundary& boundary) {
 std::int64_t unet_rows_at_once(std::int64_t pixels, DeviceKind kind) noexcept {
   const std::int64_t most =
       kind == DeviceKind::cpu ? kPixelsOnCpu : kPixelsOnGpu;
-  return std::clamp<std::int64_t>(most / std::max<std::int64_t>(pixels, 1), 1,
-                                  UNetWeights::kMostRows);
+  return std::max<std::int64_t>(most / std::max<std::int64_t>(pixels, 1), 1);
 }
 
 UNet::UNet(ExecContext& ctx, const UNetConfig& config, SegmentRange segment,

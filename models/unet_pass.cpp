@@ -44,7 +44,6 @@ struct UNetPass::TransformerBuffers {
   Tensor normed;  ///< [B, N, C]
   Tensor wide;    ///< [B, N, 8C]: queries, keys, values; values and gates
   Tensor narrow;  ///< [B, N, 4C]: attended values; the gated ones
-  Tensor gates;   ///< [B, ≥ C] f32, ones
 
   [[nodiscard]] Tensor part(const Tensor& memory, std::int64_t widths) const {
     return Tensor(memory.owner(),
@@ -191,8 +190,7 @@ void UNetPass::add_transformer(const UNetUnit& unit,
       .stream = ctx_.workspace().take({rows, tokens, width}, DType::f32),
       .normed = take({rows, tokens, width}),
       .wide = take({rows, tokens, 8 * width}),
-      .narrow = take({rows, tokens, 4 * width}),
-      .gates = weights_.ones.slice(0, rows)};
+      .narrow = take({rows, tokens, 4 * width})};
   Tensor normed = buffers.normed.reshape(x.shape());
   kernels::group_norm(ctx_, x, transformer.norm.weight, transformer.norm.bias,
                       config_.norm_num_groups, kTransformerNormEps,
@@ -229,8 +227,7 @@ void UNetPass::add_self_attention(const UNetUnit& unit,
   Tensor attended = buffers.part(buffers.narrow, 1);
   kernels::attention(ctx_, {qkv, 0}, {qkv, width}, {qkv, 2 * width}, unit.heads,
                      width / unit.heads, attended);  // [B, N, C]
-  kernels::linear_add_gated(ctx_, attended, block.out, buffers.gates, 0,
-                            buffers.stream);
+  kernels::linear_add(ctx_, attended, block.out, buffers.stream);
 }
 
 void UNetPass::add_cross_attention(const UNetUnit& unit,
@@ -254,8 +251,7 @@ void UNetPass::add_cross_attention(const UNetUnit& unit,
                        {key_values, width}, unit.heads, width / unit.heads,
                        out);  // [1, N, C]
   }
-  kernels::linear_add_gated(ctx_, attended, block.cross_out, buffers.gates, 0,
-                            buffers.stream);
+  kernels::linear_add(ctx_, attended, block.cross_out, buffers.stream);
 }
 
 void UNetPass::add_feed_forward(const UNetTransformerBlock& block,
@@ -266,8 +262,7 @@ void UNetPass::add_feed_forward(const UNetTransformerBlock& block,
                   buffers.wide);  // [B, N, 8C]
   kernels::activate_gated(ctx_, buffers.wide, Activation::gelu_erf,
                           buffers.narrow);  // [B, N, 4C]
-  kernels::linear_add_gated(ctx_, buffers.narrow, block.mlp_down, buffers.gates,
-                            0, buffers.stream);
+  kernels::linear_add(ctx_, buffers.narrow, block.mlp_down, buffers.stream);
 }
 
 }  // namespace troupe::models

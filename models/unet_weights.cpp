@@ -190,14 +190,6 @@ UNetWeights load_unet_weights(ExecContext& ctx, const UNetConfig& config,
   source.check(unet_tensors(config, segment));
   UNetWeights weights =
       walk(config, segment, LayerReader(ctx, compute, source));
-  std::int64_t widest = 0;
-  for (const UNetLevel& level : config.levels) {
-    widest = std::max(widest, level.width);
-  }
-  Tensor ones({UNetWeights::kMostRows, widest}, DType::f32);
-  std::ranges::fill(ones.span<float>(), 1.0F);
-  weights.ones = kernels::on_device(ctx, ones);
-  weights.num_bytes += ones.num_bytes();
   ctx.synchronize();  // every context of the device may read them
   return weights;
 }

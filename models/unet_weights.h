@@ -59,12 +59,8 @@ struct UNetWeights {
   std::vector<UNetUnitWeights> units;  ///< of the segment
   std::optional<NormWeights> norm_out;
   std::optional<kernels::PackedConv2d> conv_out;
-  Tensor ones;                ///< [kMostRows, widest] f32: gates of plain sums
   std::uint64_t hash = 0;     ///< XXH3-64 of tensors and config
   std::size_t num_bytes = 0;  ///< as packed
-
-  /// Rows of a batch that are computed together, at most.
-  static constexpr std::int64_t kMostRows = 16;
 
   [[nodiscard]] const UNetUnitWeights& unit(int index) const {
     return units[static_cast<std::size_t>(index - segment.begin)];

@@ -139,12 +139,27 @@ std::size_t Workspace::capacity_bytes() const noexcept {
 ExecContext::ExecContext(int num_threads, Device device,
                          const DeviceOptions& options)
     : device_(device),
+      kind_(device.kind),
       pool_(num_threads),
       device_backend_(device.kind == DeviceKind::cpu
                           ? nullptr
                           : make_device_backend(device, options)),
       workspace_(device, device_backend_.get()),
       scratch_(static_cast<std::size_t>(num_threads)) {}
+
+ExecContext::ExecContext(std::shared_ptr<Meter> meter)
+    : device_{.kind = DeviceKind::meter},
+      kind_(meter->stands_for()),
+      pool_(1),
+      device_backend_(std::move(meter)),
+      workspace_(device_, device_backend_.get()),
+      scratch_(1) {}
+
+Meter& ExecContext::meter() {
+  require(device_.kind == DeviceKind::meter, Errc::internal, "meter",
+          "this context computes");
+  return static_cast<Meter&>(*device_backend_);
+}
 
 ExecContext::~ExecContext() {
   try {

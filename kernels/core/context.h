@@ -11,6 +11,7 @@
 
 #include "kernels/core/device.h"
 #include "kernels/core/device_backend.h"
+#include "kernels/core/meter.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/queue_mark.h"
 #include "kernels/core/tensor.h"
@@ -62,6 +63,8 @@ class Workspace {
   [[nodiscard]] Position position() const noexcept;
   /// Bytes held at the moment.
   [[nodiscard]] std::size_t capacity_bytes() const noexcept;
+  /// The most bytes that were taken at a time.
+  [[nodiscard]] std::size_t peak_bytes() const noexcept { return peak_bytes_; }
 
  private:
   struct Chunk {
@@ -91,11 +94,18 @@ class ExecContext {
   /// of its own. Errors: as make_device_backend.
   explicit ExecContext(int num_threads = 1, Device device = {},
                        const DeviceOptions& options = {});
+  /// A context whose operations only add up their work in `meter`.
+  explicit ExecContext(std::shared_ptr<Meter> meter);
   ExecContext(const ExecContext&) = delete;
   ExecContext& operator=(const ExecContext&) = delete;
   ~ExecContext();
 
   [[nodiscard]] Device device() const noexcept { return device_; }
+  /// The kind of device that decides how work is cut: that of `device`, or the
+  /// one that the meter stands for.
+  [[nodiscard]] DeviceKind kind() const noexcept { return kind_; }
+  /// Only on a meter's context.
+  [[nodiscard]] Meter& meter();
   [[nodiscard]] ThreadPool& pool() noexcept { return pool_; }
   [[nodiscard]] int num_threads() const noexcept { return pool_.num_threads(); }
   [[nodiscard]] Workspace& workspace() noexcept { return workspace_; }
@@ -153,6 +163,7 @@ class ExecContext {
 
  private:
   Device device_;
+  DeviceKind kind_;
   ThreadPool pool_;
   std::shared_ptr<DeviceBackend> device_backend_;
   Workspace workspace_;

@@ -5,7 +5,8 @@
 
 namespace troupe {
 
-enum class DeviceKind : std::uint8_t { cpu, cuda };
+/// `meter`: a device that computes nothing (meter.h).
+enum class DeviceKind : std::uint8_t { cpu, cuda, meter };
 
 /// Where a tensor lives or an operation runs; `index` counts GPUs from 0.
 struct Device {
@@ -15,11 +16,17 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// "cpu" or "cuda:0".
+/// "cpu", "cuda:0" or "meter".
 [[nodiscard]] inline std::string to_string(const Device& device) {
-  return device.kind == DeviceKind::cpu
-             ? "cpu"
-             : "cuda:" + std::to_string(device.index);
+  switch (device.kind) {
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return "cuda:" + std::to_string(device.index);
+    case DeviceKind::meter:
+      return "meter";
+  }
+  return "";
 }
 
 }  // namespace troupe

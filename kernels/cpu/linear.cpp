@@ -48,7 +48,7 @@ void packed_linear(ExecContext& ctx, const Tensor& x,
     const std::int64_t block = unit % cut.num_blocks;
     const std::int64_t row = item * rows + block * cut.block_rows;
     const std::int64_t column = matrix.panel_begin(panel);
-    Epilogue epilogue{.activation = call.activation};
+    Epilogue epilogue{.activation = call.activation, .adds = call.adds};
     if (matrix.bias() != nullptr) {
       epilogue.bias = matrix.bias() + column;
     }

@@ -46,11 +46,12 @@ struct Target {
 };
 
 /// What is done with a matrix product: y = activation(acc + bias), then out =
-/// y, or with `gate` out += gate · y (out is f32). `bias` and `gate` have one
-/// value per column and may be null.
+/// y. If it `adds`, out (f32) += y, or with a `gate` out += gate · y. `bias` and
+/// `gate` have one value per column and may be null.
 struct Epilogue {
   const float* bias = nullptr;
   Activation activation = Activation::none;
+  bool adds = false;
   const float* gate = nullptr;
 };
 

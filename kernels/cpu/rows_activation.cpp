@@ -31,7 +31,7 @@ void finish_rows(const float* acc, std::int64_t rows, std::int64_t columns,
 }
 
 template <Activation activation>
-void finish_rows_gated(const float* acc, std::int64_t rows,
+void add_finished_rows(const float* acc, std::int64_t rows,
                        std::int64_t columns, const Epilogue& epilogue,
                        float* out, std::int64_t out_stride) {
   const F32 d;
@@ -45,8 +45,10 @@ void finish_rows_gated(const float* acc, std::int64_t rows,
                     v = hn::Add(v, read(epilogue.bias + i));
                   }
                   v = activation_vec<activation, float>(d, v);
-                  // Product and sum rounded apart, as in add_gated_row.
-                  v = hn::Mul(read(epilogue.gate + i), v);
+                  if (epilogue.gate != nullptr) {
+                    // Product and sum rounded apart, as in add_gated_row.
+                    v = hn::Mul(read(epilogue.gate + i), v);
+                  }
                   write(hn::Add(read(to + i), v), to + i);
                 });
   }
@@ -56,8 +58,8 @@ void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
                     const Epilogue& epilogue, Target out,
                     std::int64_t out_stride) {
   with_activation(epilogue.activation, [&]<Activation activation>() HWY_ATTR {
-    if (epilogue.gate != nullptr) {
-      finish_rows_gated<activation>(acc, rows, columns, epilogue,
+    if (epilogue.adds) {
+      add_finished_rows<activation>(acc, rows, columns, epilogue,
                                     static_cast<float*>(out.data), out_stride);
       return;
     }

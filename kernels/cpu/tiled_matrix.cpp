@@ -126,7 +126,7 @@ class Piece {
   void finish(std::int64_t group, std::int64_t item, std::int64_t row,
               std::int64_t rows, const float* sum) {
     const std::int64_t column = group * kTileBlock;
-    Epilogue epilogue{.activation = call_.activation};
+    Epilogue epilogue{.activation = call_.activation, .adds = call_.adds};
     if (matrix_.bias() != nullptr) {
       epilogue.bias = matrix_.bias() + column;
     }

@@ -161,14 +161,14 @@ struct ActivateGated {
 };
 
 template <bool kPacked>
-struct AddGatedProduct {
-  static constexpr const char* kName = "add gated product";
+struct AddProduct {
+  static constexpr const char* kName = "add product";
   static constexpr int kThreads = 256;
   static constexpr bool kCooperates = false;
 
   const float* product;
   const float* bias;  // or null
-  const float* gate;  // of the first item
+  const float* gate;  // of the first item, or null
   std::int64_t gate_stride;
   float* residual;
   std::int64_t rows;
@@ -185,12 +185,14 @@ struct AddGatedProduct {
     const int count = columns_left(column, width);
     float values[kEach] = {};
     float biases[kEach] = {};
-    float gates[kEach] = {};
+    float gates[kEach] = {1, 1, 1, 1, 1, 1, 1, 1};
     float sums[kEach] = {};
     load_each<kPacked>(product + row * width + column, count, values);
-    load_each<kPacked>(
-        gate + divided(row, rows_per_item) * gate_stride + column, count,
-        gates);
+    if (gate != nullptr) {
+      load_each<kPacked>(
+          gate + divided(row, rows_per_item) * gate_stride + column, count,
+          gates);
+    }
     load_each<kPacked>(residual + row * width + column, count, sums);
     if (bias != nullptr) {
       load_each<kPacked>(bias + column, count, biases);
@@ -269,25 +271,30 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
   });
 }
 
-void add_gated_product(Backend& backend, const Tensor& product,
-                       const Tensor& bias, const Tensor& modulation,
-                       std::int64_t gate_column, Tensor& residual) {
+void add_product(Backend& backend, const Tensor& product, const Tensor& bias,
+                 const Tensor& modulation, std::int64_t gate_column,
+                 Tensor& residual) {
   const std::int64_t width = residual.dim(2);
   const std::int64_t rows = residual.dim(0) * residual.dim(1);
   const auto* from = product.data<float>();
   const float* biases = pointer(bias);
-  const float* gate = modulation.data<float>() + gate_column;
+  const float* gate = pointer(modulation);
+  std::int64_t gate_stride = 0;
+  if (gate != nullptr) {
+    gate += gate_column;
+    gate_stride = modulation.dim(1);
+  }
   auto* to = residual.data<float>();
   // Gates of another item only have to start at 16 bytes.
   const bool packed = aligned(from, width) && aligned(biases, width) &&
                       aligned(static_cast<const float*>(to), width) &&
-                      is_aligned<kPerLoad<float>>(gate) &&
-                      modulation.dim(1) % kPerLoad<float> == 0;
+                      (gate == nullptr || is_aligned<kPerLoad<float>>(gate)) &&
+                      gate_stride % kPerLoad<float> == 0;
   with_flag(packed, [&](auto flag) {
-    using Kernel = AddGatedProduct<decltype(flag)::value>;
+    using Kernel = AddProduct<decltype(flag)::value>;
     launch(backend,
-           Kernel{from, biases, gate, modulation.dim(1), to, rows,
-                  residual.dim(1), width},
+           Kernel{from, biases, gate, gate_stride, to, rows, residual.dim(1),
+                  width},
            {blocks_over(rows, width, Kernel::kThreads)});
   });
 }

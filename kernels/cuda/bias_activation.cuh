@@ -17,9 +17,9 @@ void activate_product(Backend& backend, const Tensor& product,
 
 /// residual += gate · (product + bias), each operation rounded, as `add_gated`.
 /// product, residual f32 [B, M, N]; bias f32 [N] or empty; gate: N columns of
-/// `modulation` [B, W] f32 from `gate_column` on.
-void add_gated_product(Backend& backend, const Tensor& product,
-                       const Tensor& bias, const Tensor& modulation,
-                       std::int64_t gate_column, Tensor& residual);
+/// `modulation` [B, W] f32 from `gate_column` on, or 1 if that is empty.
+void add_product(Backend& backend, const Tensor& product, const Tensor& bias,
+                 const Tensor& modulation, std::int64_t gate_column,
+                 Tensor& residual);
 
 }  // namespace troupe::kernels::cuda

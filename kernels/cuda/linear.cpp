@@ -134,11 +134,10 @@ void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
 // The product is written and read once more in f32. In the compute type that
 // would be 12 bytes per element of the residual instead of 16, some 2 % of a
 // block of width 3072 with 4608 tokens; but it would lose 16 bits in front of
-// an f32 residual, and the equality with `linear` and `add_gated`.
-void linear_add_gated(ExecContext& ctx, const Tensor& x,
-                      const LinearWeights& weights, const Tensor& modulation,
-                      std::int64_t gate_column, std::int64_t whole_rows,
-                      Tensor& residual) {
+// an f32 residual, and the equality with `linear` and `add` or `add_gated`.
+void linear_add(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
+                const Tensor& modulation, std::int64_t gate_column,
+                std::int64_t whole_rows, Tensor& residual) {
   Backend& backend = Backend::of(ctx);
   if (residual.empty()) {
     return;
@@ -151,8 +150,8 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
   if (!is_whole) {
     plain_product(ctx, x, weights, whole_rows, product);
   }
-  add_gated_product(backend, product, is_whole ? Tensor() : weights.bias,
-                    modulation, gate_column, residual);
+  add_product(backend, product, is_whole ? Tensor() : weights.bias, modulation,
+              gate_column, residual);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -9,7 +9,7 @@ namespace {
 struct Modulated {
   const float* shift;  ///< of item 0
   const float* scale;
-  const float* gate;  ///< null where nothing is added
+  const float* gate;  ///< null: 1, or nothing is added
   std::int64_t pitch;
   std::uint32_t rows_per_item;
 
@@ -47,14 +47,19 @@ struct ResidualRow {
     }
   }
 
-  /// x += gate · y in memory and here, with the roundings of add_gated.
+  /// x += gate · y in memory and here, with the roundings of add_gated. Without
+  /// a gate x += y: a factor of 1 changes no bit.
   template <typename Y>
   TROUPE_DEVICE void add_gated(const float* gate, const Y* y) {
     Unit<Y, kUnit> added[Share::kKept];
     Floats<kUnit> gates[Share::kKept];
     const auto load_operands = [&](int slot, int first, int count) {
       added[slot] = load_row<access, kUnit>(y + first, count);
-      gates[slot] = load_shared<access, kUnit>(gate + first, count);
+      if (gate != nullptr) {
+        gates[slot] = load_shared<access, kUnit>(gate + first, count);
+      } else {
+        gates[slot] = Floats<kUnit>{{1, 1, 1, 1}};
+      }
     };
     if constexpr (Share::kHeld) {
       share.each(load_operands);
@@ -129,8 +134,8 @@ struct LayerNormModulate {
   static constexpr bool kIsAffine = std::is_same_v<Y, Affine>;
   static constexpr bool kAdds = !std::is_void_v<Y> && !kIsAffine;
   static constexpr const char* kName = kIsAffine ? "layer_norm"
-                                       : kAdds ? "add_gated_layer_norm_modulate"
-                                               : "layer_norm_modulate";
+                                       : kAdds   ? "add_layer_norm_modulate"
+                                                 : "layer_norm_modulate";
   static constexpr int kThreads = kRowThreads;
   static constexpr bool kCooperates = true;
   static constexpr int kUnit = ResidualRow<access>::kUnit;
@@ -152,7 +157,8 @@ struct LayerNormModulate {
     ResidualRow<access> row(share, x + start);
     row.read();
     if constexpr (kAdds) {
-      row.add_gated(modulated.gate + item, y + start);
+      row.add_gated(modulated.gate == nullptr ? nullptr : modulated.gate + item,
+                    y + start);
     }
     Floats<kUnit> shifts[Share::kKept];
     Floats<kUnit> scales[Share::kKept];
@@ -296,17 +302,18 @@ void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                            shared, rows, eps, out);
 }
 
-void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
-                                   std::int64_t gate_column, const Tensor& y,
-                                   std::int64_t shift_column,
-                                   std::int64_t scale_column, float eps,
-                                   Tensor& x, Tensor& out) {
+void add_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
+                             std::optional<std::int64_t> gate_column,
+                             const Tensor& y, std::int64_t shift_column,
+                             std::int64_t scale_column, float eps, Tensor& x,
+                             Tensor& out) {
   if (x.empty()) {
     return;
   }
   const auto* columns = modulation.data<float>();
   const Modulated modulated{columns + shift_column, columns + scale_column,
-                            columns + gate_column, modulation.dim(1),
+                            gate_column ? columns + *gate_column : nullptr,
+                            modulation.dim(1),
                             static_cast<std::uint32_t>(x.dim(1))};
   with_element(y.dtype(), [&]<typename Y>(Y) {
     queue_layer_norm<Y>(ctx, x.data<float>(), y.data<Y>(), modulated,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kernels/activation.h"
@@ -54,10 +55,10 @@ struct LinearWeights {
 void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
             Activation activation, std::int64_t whole_rows,
             Tensor& out) TROUPE_OP;
-void linear_add_gated(ExecContext& ctx, const Tensor& x,
-                      const LinearWeights& weights, const Tensor& modulation,
-                      std::int64_t gate_column, std::int64_t whole_rows,
-                      Tensor& residual) TROUPE_OP;
+/// linear_add_gated, or linear_add if `modulation` is empty.
+void linear_add(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
+                const Tensor& modulation, std::int64_t gate_column,
+                std::int64_t whole_rows, Tensor& residual) TROUPE_OP;
 
 // offload.cpp
 
@@ -102,11 +103,11 @@ void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
                          std::int64_t scale_column, float eps,
                          Tensor& out) TROUPE_OP;
-void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
-                                   std::int64_t gate_column, const Tensor& y,
-                                   std::int64_t shift_column,
-                                   std::int64_t scale_column, float eps,
-                                   Tensor& x, Tensor& out) TROUPE_OP;
+void add_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
+                             std::optional<std::int64_t> gate_column,
+                             const Tensor& y, std::int64_t shift_column,
+                             std::int64_t scale_column, float eps, Tensor& x,
+                             Tensor& out) TROUPE_OP;
 void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
               float eps, Tensor& out) TROUPE_OP;
 

@@ -144,13 +144,13 @@ void ClipText::run_layer(ExecContext& ctx, const ClipTextLayer& layer,
   kernels::attention(ctx, {act.qkv, 0}, {act.qkv, width}, {act.qkv, 2 * width},
                      config_.num_heads, config_.head_dim(), act.normed, {},
                      mask);  // [1, N, D]
-  kernels::linear_add_gated(ctx, act.normed, layer.out, weights_.gate, 0, x);
+  kernels::linear_add(ctx, act.normed, layer.out, x);
 
   kernels::layer_norm(ctx, x, layer.norm_2.weight, layer.norm_2.bias,
                       config_.eps, act.normed);  // [1, N, D]
   kernels::linear(ctx, act.normed, layer.mlp_up, config_.activation,
                   act.mlp);  // [1, N, F]
-  kernels::linear_add_gated(ctx, act.mlp, layer.mlp_down, weights_.gate, 0, x);
+  kernels::linear_add(ctx, act.mlp, layer.mlp_down, x);
 }
 
 Tensor ClipText::state_of(ExecContext& ctx, const Tensor& x,

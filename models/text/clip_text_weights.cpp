@@ -184,7 +184,6 @@ ClipTextWeights load_clip_text_weights(ExecContext& ctx,
   if (config.projection_dim > 0) {
     weights.projection = loader.linear({{spec.projection}, {}});
   }
-  weights.gate = open_gate(ctx, config.hidden_size);
   weights.hash = loader.hash(hashed_fields(config));
   ctx.synchronize();  // every context of the device may read them
   return weights;

@@ -60,7 +60,6 @@ struct ClipTextWeights {
   std::vector<ClipTextLayer> layers;
   NormWeights final_norm;
   kernels::PackedLinear projection;  ///< D → P, without bias
-  Tensor gate;                       ///< [1, D]: see open_gate
   std::uint64_t hash = 0;
 };
 

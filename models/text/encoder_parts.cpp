@@ -111,12 +111,6 @@ Tensor embedded(const Tensor& table, std::span<const std::int32_t> ids) {
   return rows;
 }
 
-Tensor open_gate(ExecContext& ctx, std::int64_t width) {
-  Tensor ones({1, width}, DType::f32);
-  std::ranges::fill(ones.span<float>(), 1.0F);
-  return kernels::on_device(ctx, ones);
-}
-
 std::uint64_t packed_bytes(std::span<const TensorSpec> specs, DType compute) {
   std::uint64_t bytes = 0;
   for (const TensorSpec& spec : specs) {

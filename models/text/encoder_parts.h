@@ -45,10 +45,6 @@ struct EncoderLimits {
 [[nodiscard]] Tensor embedded(const Tensor& table,
                               std::span<const std::int32_t> ids);
 
-/// The gate [1, width] of ones on ctx's device, with which
-/// kernels::linear_add_gated adds a product to the residual stream.
-[[nodiscard]] Tensor open_gate(ExecContext& ctx, std::int64_t width);
-
 /// Matrices [N, K] that are packed one below the other, and as many biases [N]
 /// or none.
 struct LinearTensors {

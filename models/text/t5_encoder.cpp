@@ -191,7 +191,7 @@ void T5Encoder::run_layer(ExecContext& ctx, const T5Layer& layer,
   kernels::attention(ctx, {act.qkv, 0}, {act.qkv, inner}, {act.qkv, 2 * inner},
                      config_.num_heads, config_.d_kv, act.attended, {},
                      mask);  // [1, N, A]
-  kernels::linear_add_gated(ctx, act.attended, layer.out, weights_.gate, 0, x);
+  kernels::linear_add(ctx, act.attended, layer.out, x);
 
   kernels::rms_norm(ctx, x, layer.norm_2, config_.eps,
                     act.normed);  // [1, N, D]
@@ -204,7 +204,7 @@ void T5Encoder::run_layer(ExecContext& ctx, const T5Layer& layer,
     kernels::linear(ctx, act.normed, layer.mlp_up, config_.activation,
                     act.mlp);  // [1, N, F]
   }
-  kernels::linear_add_gated(ctx, act.mlp, layer.mlp_down, weights_.gate, 0, x);
+  kernels::linear_add(ctx, act.mlp, layer.mlp_down, x);
 }
 
 class T5EncoderDescription final : public TextEncoderDescription {

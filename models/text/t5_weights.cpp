@@ -175,7 +175,6 @@ T5Weights load_t5_weights(ExecContext& ctx, const T5Config& config,
     to.mlp_down = loader.linear(layer.mlp_down);
   }
   weights.final_norm = loader.vector(spec.final_norm);
-  weights.gate = open_gate(ctx, config.d_model);
   weights.hash = loader.hash(hashed_fields(config));
   ctx.synchronize();  // every context of the device may read them
   return weights;

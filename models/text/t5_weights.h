@@ -60,7 +60,6 @@ struct T5Weights {
   Tensor bias;    ///< [buckets, H] f32 on the host
   std::vector<T5Layer> layers;
   Tensor final_norm;  ///< [D] f32
-  Tensor gate;        ///< [1, D]: see open_gate
   std::uint64_t hash = 0;
 };
 

@@ -133,6 +133,11 @@ TEST_F(LinearOnGpu, GatedFormHasTheBitsOfLinearThenAddGated) {
           linear_add_gated(ctx, upload(ctx, layer.x), packed,
                            upload(ctx, modulation), column, residual);
           expect_same_bits(download(ctx, residual), want);
+          add(cpu,
+              run_linear(ctx, layer.x, packed, Activation::none, DType::f32),
+              want);
+          linear_add(ctx, upload(ctx, layer.x), packed, residual);
+          expect_same_bits(download(ctx, residual), want);
         }
       }
     }
@@ -177,6 +182,19 @@ TEST_F(LinearOnGpu, AResidualStreamHasTheBitsOfItsOperationsApart) {
         stream.settle(ctx);
         expect_same_bits(download(ctx, got), download(ctx, want));
         stream.settle(ctx);
+        expect_same_bits(download(ctx, got), download(ctx, want));
+
+        // Without a gate: before a norm, and alone.
+        stream.add_linear(ctx, x, packed);
+        stream.layer_norm_modulate(ctx, n + 4, 2 * n + 4, 1e-5F, inout);
+        linear_add(ctx, x, packed, want);
+        layer_norm_modulate(ctx, want, modulation, n + 4, 2 * n + 4, 1e-5F,
+                            want_normed);
+        expect_same_bits(download(ctx, got), download(ctx, want));
+        expect_same_bits(download(ctx, inout), download(ctx, want_normed));
+        stream.add_linear(ctx, x, packed);
+        stream.settle(ctx);
+        linear_add(ctx, x, packed, want);
         expect_same_bits(download(ctx, got), download(ctx, want));
         EXPECT_THROW(stream.add_gated_linear(ctx, x, packed, 2 * n + 9), Error);
       }

@@ -153,9 +153,9 @@ TEST_F(LayerNormOnGpu, WithWeightsAgreesWithTheCpuAndMayAlias) {
   }
 }
 
-class AddGatedLayerNormOnGpu : public CudaTest {};
+class AddLayerNormOnGpu : public CudaTest {};
 
-TEST_F(AddGatedLayerNormOnGpu, HasTheBitsOfTheTwoSteps) {
+TEST_F(AddLayerNormOnGpu, HasTheBitsOfTheTwoSteps) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 1;
   for (const std::int64_t width : kWidths) {
@@ -167,9 +167,9 @@ TEST_F(AddGatedLayerNormOnGpu, HasTheBitsOfTheTwoSteps) {
         const DType dtype = kFloatTypes[seed % 3];
         Tensor x = upload_at(ctx, c.x, move);
         Tensor out = poisoned_at(ctx, c.x.shape(), dtype, 0);
-        add_gated_layer_norm_modulate(ctx, upload(ctx, c.modulation), c.gate,
-                                      upload_at(ctx, c.y, move), c.shift,
-                                      c.scale, 1e-6F, x, out);
+        add_layer_norm_modulate(ctx, upload(ctx, c.modulation), c.gate,
+                                upload_at(ctx, c.y, move), c.shift, c.scale,
+                                1e-6F, x, out);
         expect_same_bits(download(ctx, x), second.x);
         Tensor sum = upload(ctx, c.x);
         cuda::add_gated(ctx, upload(ctx, c.modulation), c.gate,

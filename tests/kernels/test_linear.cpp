@@ -164,7 +164,7 @@ TEST(Linear, PacksWeightsOfOtherTypes) {
   }
 }
 
-TEST(Linear, GatedFormHasTheBitsOfLinearThenAddGated) {
+TEST(Linear, FormsThatAddHaveTheBitsOfTheTwoOps) {
   for (const DType dtype : compute_types()) {
     ExecContext ctx(2);
     const Tensor x = random_tensor({3, 33, 40}, dtype, 11);
@@ -183,6 +183,11 @@ TEST(Linear, GatedFormHasTheBitsOfLinearThenAddGated) {
     std::memcpy(residual.tensor.bytes().data(), start.bytes().data(),
                 start.num_bytes());
     linear_add_gated(ctx, x, packed, modulation, 289, residual.tensor);
+    EXPECT_TRUE(residual.intact());
+    EXPECT_TRUE(bytes_equal(residual.tensor, expected));
+
+    add(ctx, y.tensor, expected);
+    linear_add(ctx, x, packed, residual.tensor);
     EXPECT_TRUE(residual.intact());
     EXPECT_TRUE(bytes_equal(residual.tensor, expected));
   }

@@ -140,7 +140,7 @@ TEST(LayerNorm, RefusesWhatDoesNotFit) {
   EXPECT_THROW(layer_norm(ctx, x, four, four, 0, integers), Error);
 }
 
-TEST(AddGatedLayerNormModulate, HasTheBitsOfTheTwoOps) {
+TEST(AddLayerNormModulate, HasTheBitsOfTheTwoOps) {
   for (const DType y_type : {DType::f32, DType::bf16}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const std::int64_t width : kWidths) {
@@ -155,8 +155,8 @@ TEST(AddGatedLayerNormModulate, HasTheBitsOfTheTwoOps) {
         layer_norm_modulate(ctx, sum, modulation, width, 2 * width, 1e-6F,
                             expected);
         Guarded out({2, 9, width}, dtype, 1);
-        add_gated_layer_norm_modulate(ctx, modulation, 1, y, width, 2 * width,
-                                      1e-6F, x, out.tensor);
+        add_layer_norm_modulate(ctx, modulation, 1, y, width, 2 * width, 1e-6F,
+                                x, out.tensor);
         EXPECT_TRUE(out.intact());
         EXPECT_TRUE(bytes_equal(x, sum));
         EXPECT_TRUE(bytes_equal(out.tensor, expected));
@@ -165,15 +165,14 @@ TEST(AddGatedLayerNormModulate, HasTheBitsOfTheTwoOps) {
   }
 }
 
-TEST(AddGatedLayerNormModulate, RefusesWhatDoesNotFit) {
+TEST(AddLayerNormModulate, RefusesWhatDoesNotFit) {
   ExecContext ctx;
   Tensor x({2, 3, 4}, DType::f32);
   Tensor out({2, 3, 4}, DType::f32);
   const Tensor modulation({2, 12}, DType::f32);
   const auto call = [&](const Tensor& y, std::int64_t gate,
                         std::int64_t shift) {
-    add_gated_layer_norm_modulate(ctx, modulation, gate, y, shift, 8, 0, x,
-                                  out);
+    add_layer_norm_modulate(ctx, modulation, gate, y, shift, 8, 0, x, out);
   };
   EXPECT_THROW(call(x.clone(), 9, 4), Error);
   EXPECT_THROW(call(x.clone(), 0, -1), Error);

@@ -62,6 +62,15 @@ TEST(ResidualStream, HasTheBitsOfItsOperationsApart) {
     EXPECT_TRUE(bytes_equal(x, twice));
     stream.settle(c.ctx);
     EXPECT_TRUE(bytes_equal(x, twice));
+
+    Tensor product(kShape, DType::f32);
+    linear(c.ctx, c.branch, c.packed, Activation::none, product);
+    Tensor sum = twice.clone();
+    add(c.ctx, product, sum);
+    stream.add_linear(c.ctx, c.branch, c.packed);
+    stream.layer_norm_modulate(c.ctx, 66, 130, 1e-5F, out);
+    EXPECT_TRUE(bytes_equal(out, c.normed(sum)));
+    EXPECT_TRUE(bytes_equal(x, sum));
   }
 }
 

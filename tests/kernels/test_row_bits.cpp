@@ -246,9 +246,8 @@ TEST(RowBits, OfNormsAreThoseOfTheWhole) {
           [&](ExecContext& c, const Tensor& rows, const RowRange& shard) {
             Tensor sum = rows.clone();
             Tensor out(rows.shape(), dtype);
-            add_gated_layer_norm_modulate(c, modulation, 0,
-                                          rows_of(branch, shard), width,
-                                          2 * width, 1e-6F, sum, out);
+            add_layer_norm_modulate(c, modulation, 0, rows_of(branch, shard),
+                                    width, 2 * width, 1e-6F, sum, out);
             return out;
           },
           x);

@@ -56,7 +56,7 @@ void bandwidth(Bench& bench) {
   if (bench.wants("gate-residual-adaln")) {
     bench.print_bytes("gate-residual-adaln",
                       2 * bytes_of(x) + bytes_of(y) + bytes_of(out), [&] {
-                        kernels::add_gated_layer_norm_modulate(
+                        kernels::add_layer_norm_modulate(
                             ctx, modulation, 2 * kWidth, y, 3 * kWidth,
                             4 * kWidth, 1e-6F, x, out);
                       });
