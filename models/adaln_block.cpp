@@ -1,39 +1,48 @@
 #include "models/adaln_block.h"
 
 #include "kernels/activation.h"
-#include "kernels/attention.h"
 
 namespace troupe::models {
+namespace {
+
+/// Parts of a block's modulation.
+enum AdalnPart {
+  kAttentionShift,
+  kAttentionScale,
+  kAttentionGate,
+  kMlpShift,
+  kMlpScale,
+  kMlpGate
+};
+
+}  // namespace
 
 using kernels::Activation;
 
-std::int64_t AdalnShape::bytes_per_token(DType compute,
-                                         DeviceKind kind) const noexcept {
-  const auto element = static_cast<std::int64_t>(size_of(compute));
-  // The residual stream; normed, qkv and mlp, before its gate too.
-  std::int64_t bytes = width() * (4 + 8 * element);
-  if (feed_forward.gated) {
-    bytes += mlp_up_width() * element;
-  }
-  if (kind == DeviceKind::cpu) {
-    return bytes;
-  }
-  // The product that is still to be added to the residual stream, and the one
-  // in front of an activation that cuBLASLt has not.
-  bytes += 4 * width();
-  const bool is_apart = compute != DType::f32 && !feed_forward.gated &&
-                        feed_forward.activation != Activation::gelu_tanh;
-  return is_apart ? bytes + 4 * mlp_width() : bytes;
+void AdalnLayers::read_attention(LayerReader& reader, const std::string& name,
+                                 const AdalnShape& shape, bool bias) {
+  const AttentionSpec spec =
+      attention_spec(name + "attn1", shape.width(), bias);
+  qkv = reader.fused({spec.q, spec.k, spec.v});
+  out = reader.linear(spec.out);
 }
 
-BlockBuffers::BlockBuffers(Workspace& workspace, const AdalnShape& shape,
-                           DType compute, std::int64_t rows,
+void AdalnLayers::read_feed_forward(LayerReader& reader,
+                                    const std::string& name,
+                                    const AdalnShape& shape) {
+  mlp_up = reader.linear(
+      linear_spec(name + "ff.net.0.proj", shape.mlp_up_width(), shape.width()));
+  mlp_down = reader.linear(
+      linear_spec(name + "ff.net.2", shape.width(), shape.mlp_width()));
+}
+
+BlockBuffers::BlockBuffers(Pass& pass, const AdalnShape& shape,
                            std::int64_t tokens)
-    : normed(workspace.take({rows, tokens, shape.width()}, compute)),
-      qkv(workspace.take({rows, tokens, 3 * shape.width()}, compute)),
-      mlp(workspace.take({rows, tokens, shape.mlp_width()}, compute)) {
+    : normed(pass.take({pass.rows(), tokens, shape.width()})),
+      qkv(pass.take({pass.rows(), tokens, 3 * shape.width()})),
+      mlp(pass.take({pass.rows(), tokens, shape.mlp_width()})) {
   if (shape.feed_forward.gated) {
-    gated_mlp = workspace.take({rows, tokens, shape.mlp_up_width()}, compute);
+    gated_mlp = pass.take({pass.rows(), tokens, shape.mlp_up_width()});
   }
 }
 
@@ -43,45 +52,41 @@ Tensor BlockBuffers::third(std::int64_t index) const {
       .slice(index * rows, (index + 1) * rows);
 }
 
-void add_self_attention(ExecContext& ctx, const AdalnShape& shape,
-                        const AdalnLayers& layers, std::int64_t column,
-                        float eps, BlockBuffers& buffers,
-                        kernels::ResidualStream& stream) {
+void add_self_attention(Pass& pass, const AdalnShape& shape,
+                        const AdalnLayers& layers, const Columns& mod,
+                        float eps, BlockBuffers& buffers) {
   const std::int64_t width = shape.width();
-  const std::int64_t shift = column;
-  const std::int64_t scale = column + width;
-  const std::int64_t gate = column + 2 * width;
-  stream.layer_norm_modulate(ctx, shift, scale, eps,
-                             buffers.normed);  // [B, N, D]
-  kernels::linear(ctx, buffers.normed, layers.qkv, Activation::none,
+  pass.residual().layer_norm_modulate(pass.ctx(), mod.at(kAttentionShift),
+                                      mod.at(kAttentionScale), eps,
+                                      buffers.normed);  // [B, N, D]
+  kernels::linear(pass.ctx(), buffers.normed, layers.qkv, Activation::none,
                   buffers.qkv);  // [B, N, 3D]
-  kernels::attention(ctx, {buffers.qkv, 0}, {buffers.qkv, width},
-                     {buffers.qkv, 2 * width}, shape.num_heads, shape.head_dim,
-                     buffers.normed);  // [B, N, D]
-  stream.add_gated_linear(ctx, buffers.normed, layers.out, gate);
+  pass.attend(
+      {{buffers.qkv, 0}, {buffers.qkv, width}, {buffers.qkv, 2 * width}},
+      shape.num_heads, shape.head_dim, buffers.normed);  // [B, N, D]
+  pass.residual().add_gated_linear(pass.ctx(), buffers.normed, layers.out,
+                                   mod.at(kAttentionGate));
 }
 
-void add_feed_forward(ExecContext& ctx, const AdalnShape& shape,
-                      const AdalnLayers& layers, std::int64_t column, float eps,
-                      BlockBuffers& buffers, kernels::ResidualStream& stream) {
-  const std::int64_t width = shape.width();
-  const std::int64_t shift = column;
-  const std::int64_t scale = column + width;
-  const std::int64_t gate = column + 2 * width;
-  stream.layer_norm_modulate(ctx, shift, scale, eps,
-                             buffers.normed);  // [B, N, D]
+void add_feed_forward(Pass& pass, const AdalnShape& shape,
+                      const AdalnLayers& layers, const Columns& mod, float eps,
+                      BlockBuffers& buffers) {
+  pass.residual().layer_norm_modulate(pass.ctx(), mod.at(kMlpShift),
+                                      mod.at(kMlpScale), eps,
+                                      buffers.normed);  // [B, N, D]
   if (shape.feed_forward.gated) {
-    kernels::linear(ctx, buffers.normed, layers.mlp_up, Activation::none,
+    kernels::linear(pass.ctx(), buffers.normed, layers.mlp_up, Activation::none,
                     buffers.gated_mlp);  // [B, N, 8D]
-    kernels::activate_gated(ctx, buffers.gated_mlp,
+    kernels::activate_gated(pass.ctx(), buffers.gated_mlp,
                             shape.feed_forward.activation,
                             buffers.mlp);  // [B, N, 4D]
   } else {
-    kernels::linear(ctx, buffers.normed, layers.mlp_up,
+    kernels::linear(pass.ctx(), buffers.normed, layers.mlp_up,
                     shape.feed_forward.activation,
                     buffers.mlp);  // [B, N, 4D]
   }
-  stream.add_gated_linear(ctx, buffers.mlp, layers.mlp_down, gate);
+  pass.residual().add_gated_linear(pass.ctx(), buffers.mlp, layers.mlp_down,
+                                   mod.at(kMlpGate));
 }
 
 }  // namespace troupe::models

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernels/core/context.h"
 #include "kernels/linear.h"
-#include "kernels/residual_stream.h"
 #include "models/feed_forward.h"
+#include "models/network/layer_reader.h"
+#include "models/network/pass.h"
 
 // The two branches that transformer blocks with adaptive norms share: those of
 // DiT and of PixArt. B rows, N tokens, D width.
@@ -26,14 +26,6 @@ struct AdalnShape {
   [[nodiscard]] std::int64_t mlp_up_width() const noexcept {
     return (feed_forward.gated ? 2 : 1) * mlp_width();
   }
-  /// Elements of the four matrices.
-  [[nodiscard]] std::int64_t product_parameters() const noexcept {
-    return width() * (4 * width() + mlp_up_width() + mlp_width());
-  }
-  /// Bytes of a token's activations while blocks run: the residual stream and
-  /// BlockBuffers; on a GPU also f32 products in front of what rounds them.
-  [[nodiscard]] std::int64_t bytes_per_token(DType compute,
-                                             DeviceKind kind) const noexcept;
 };
 
 struct AdalnLayers {
@@ -41,12 +33,22 @@ struct AdalnLayers {
   kernels::PackedLinear out;       ///< D → D
   kernels::PackedLinear mlp_up;    ///< D → 4D, gated: 8D
   kernels::PackedLinear mlp_down;  ///< 4D → D
+
+  /// "NAMEattn1" without the MLP. `bias`: of queries, keys and values.
+  void read_attention(LayerReader& reader, const std::string& name,
+                      const AdalnShape& shape, bool bias);
+  /// "NAMEff".
+  void read_feed_forward(LayerReader& reader, const std::string& name,
+                         const AdalnShape& shape);
 };
 
-/// Buffers of one forward pass, taken from the workspace.
+/// Columns of a block's modulation: shift, scale and gate of attention, then of
+/// the MLP.
+inline constexpr int kAdalnColumns = 6;
+
+/// Buffers of a block, taken from the workspace.
 struct BlockBuffers {
-  BlockBuffers(Workspace& workspace, const AdalnShape& shape, DType compute,
-               std::int64_t rows, std::int64_t tokens);
+  BlockBuffers(Pass& pass, const AdalnShape& shape, std::int64_t tokens);
 
   /// Third `index` of the memory of qkv, as [B, N, D].
   [[nodiscard]] Tensor third(std::int64_t index) const;
@@ -57,15 +59,14 @@ struct BlockBuffers {
   Tensor gated_mlp;  ///< [B, N, 8D] of a gated MLP
 };
 
-/// stream += gate · Attention(norm(stream)). `column`: where shift, scale and
-/// gate (D columns each) begin in the stream's modulation.
-void add_self_attention(ExecContext& ctx, const AdalnShape& shape,
-                        const AdalnLayers& layers, std::int64_t column,
-                        float eps, BlockBuffers& buffers,
-                        kernels::ResidualStream& stream);
-/// stream += gate · MLP(norm(stream)).
-void add_feed_forward(ExecContext& ctx, const AdalnShape& shape,
-                      const AdalnLayers& layers, std::int64_t column, float eps,
-                      BlockBuffers& buffers, kernels::ResidualStream& stream);
+/// x += gate · Attention(norm(x)), x the pass's residual stream. mod: of the
+/// block.
+void add_self_attention(Pass& pass, const AdalnShape& shape,
+                        const AdalnLayers& layers, const Columns& mod,
+                        float eps, BlockBuffers& buffers);
+/// x += gate · MLP(norm(x)).
+void add_feed_forward(Pass& pass, const AdalnShape& shape,
+                      const AdalnLayers& layers, const Columns& mod, float eps,
+                      BlockBuffers& buffers);
 
 }  // namespace troupe::models

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "kernels/core/hash.h"
-#include "models/layer_reader.h"
+#include "models/network/layer_reader.h"
 
 namespace troupe::models {
 namespace {
@@ -86,13 +86,13 @@ class Walker {
     }
     weights.conv_in = reader_.conv("decoder.conv_in", width, latent, 3);
     weights.mid_1 =
-        reader_.resnet("decoder.mid_block.resnets.0.", width, width);
+        read_resnet(reader_, "decoder.mid_block.resnets.0.", width, width);
     if (config_.mid_block_add_attention) {
       weights.mid_attention =
           attention("decoder.mid_block.attentions.0.", width);
     }
     weights.mid_2 =
-        reader_.resnet("decoder.mid_block.resnets.1.", width, width);
+        read_resnet(reader_, "decoder.mid_block.resnets.1.", width, width);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const std::int64_t next = widths[widths.size() - 1 - i];
       const bool last = i + 1 == widths.size();
@@ -124,8 +124,9 @@ class Walker {
     const std::string name = "decoder.up_blocks." + std::to_string(index) + ".";
     VaeUpBlock block;
     for (std::int64_t i = 0; i <= config_.layers_per_block; ++i) {
-      block.resnets.push_back(reader_.resnet(
-          name + "resnets." + std::to_string(i) + ".", out, i == 0 ? in : out));
+      block.resnets.push_back(
+          read_resnet(reader_, name + "resnets." + std::to_string(i) + ".", out,
+                      i == 0 ? in : out));
       if (config_.attends_in_up_block(index)) {
         block.attentions.push_back(
             attention(name + "attentions." + std::to_string(i) + ".", out));
@@ -246,7 +247,7 @@ std::uint64_t autoencoder_kl_weights_hash(ExecContext& ctx,
                                           const AutoencoderKlConfig& config,
                                           WeightSource& source) {
   source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
-  return walk(config, LayerReader(ctx, std::nullopt, source)).hash;
+  return walk(config, LayerReader(ctx, source)).hash;
 }
 
 }  // namespace troupe::models

@@ -91,8 +91,8 @@ struct Batch {
   std::span<const Tensor> latents;    ///< B times [C, …] f32
   std::span<const double> timesteps;  ///< B, in units of training timesteps
   std::span<const PreparedCondition* const> conditions;  ///< B
-  /// [C, …] of every row's latents. Blocks of a network that halves sides need
-  /// it: a side of 3 may come from 5 or from 6.
+  /// [C, …] of every row's latents, for run_blocks and finish. A boundary does
+  /// not tell it: halved, a side of 3 may come from 5 or from 6.
   Shape latent_shape = {};
 };
 

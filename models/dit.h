@@ -1,11 +1,10 @@
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <memory>
 
 #include "models/dit_config.h"
-#include "models/dit_modulation.h"
-#include "models/dit_weights.h"
-#include "models/patch_denoiser.h"
+#include "models/network/network_description.h"
 
 namespace troupe::models {
 
@@ -13,40 +12,38 @@ namespace troupe::models {
 /// arithmetic of diffusers' DiTTransformer2DModel. (The authors' own code has
 /// another eps and other timestep frequencies.)
 ///
-/// Latents may be squares of any size in whole patches.
-class Dit final : public PatchDenoiser {
+/// Latents may be squares of any size in whole patches. A boundary is
+/// "hidden_states" [N, D] f32.
+class DitDescription final : public NetworkDescription {
  public:
-  /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
-  /// that do not exist; as load_dit_weights.
-  Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
-      DType compute, WeightSource& source,
-      WeightPlacement placement = WeightPlacement::resident);
+  explicit DitDescription(const DitConfig& config) : config_(config) {}
 
-  [[nodiscard]] const DitConfig& config() const noexcept { return config_; }
-  [[nodiscard]] PreparedPtr prepare(
-      ExecContext& ctx, const Condition& condition,
-      std::span<const double> timesteps = {}) const override;
+  [[nodiscard]] Shape latent_shape() const override {
+    return config_.latent_shape();
+  }
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    return config_.grid().nearest_latents(wanted);
+  }
+  [[nodiscard]] NetworkFacts facts() const override;
+  [[nodiscard]] std::string_view config_keys() const override;
+  [[nodiscard]] bool can_offload() const override { return true; }
+  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
+      int blocks) const override;
+
+ protected:
+  [[nodiscard]] std::string_view place() const override { return "dit"; }
+  [[nodiscard]] int num_blocks() const override {
+    return static_cast<int>(config_.num_layers);
+  }
+  void describe(DenoiserInfo& info) const override;
+  [[nodiscard]] std::unique_ptr<Network> read(LayerReader& reader,
+                                              SegmentRange segment,
+                                              DType compute) const override;
+  [[nodiscard]] std::uint64_t hash_with_config(
+      std::uint64_t tensors) const override;
 
  private:
-  [[nodiscard]] const kernels::PackedLinear& patch_layer() const override {
-    return weights_.patch;
-  }
-  [[nodiscard]] const kernels::PackedLinear& output_layer() const override {
-    return weights_.proj_out_2;
-  }
-  [[nodiscard]] bool is_recordable() const override {
-    return weights_.offloaded.empty();
-  }
-  [[nodiscard]] Tensor modulation_of(ExecContext& ctx, const Batch& rows,
-                                     int begin, int end) const override;
-  void run_rows(ExecContext& ctx, const Batch& rows, const Tensor& modulation,
-                int begin, int end, Tensor& hidden_states) const override;
-  [[nodiscard]] DitModulation modulation() const {
-    return {config_, weights_, compute()};
-  }
-
   DitConfig config_;
-  DitWeights weights_;
 };
 
 }  // namespace troupe::models

@@ -6,8 +6,8 @@
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 #include "models/description.h"
-#include "models/dit_description.h"
-#include "models/pixart_description.h"
+#include "models/dit.h"
+#include "models/pixart.h"
 
 namespace troupe::models {
 namespace {

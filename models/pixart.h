@@ -1,11 +1,10 @@
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <memory>
 
-#include "models/patch_denoiser.h"
-#include "models/pixart_conditioner.h"
+#include "models/network/network_description.h"
 #include "models/pixart_config.h"
-#include "models/pixart_weights.h"
 
 namespace troupe::models {
 
@@ -13,51 +12,46 @@ namespace troupe::models {
 /// diffusers' PixArtTransformer2DModel: a DiT whose timestep modulates all
 /// blocks alike, and whose tokens attend to a prompt's.
 ///
-/// A condition is the tensor "prompt_embeds" [L, caption channels]; its
-/// padding has no effect on any bit. Latents may be rectangles of any size in
-/// whole patches.
-class PixArt final : public PatchDenoiser {
+/// A condition is the tensor "prompt_embeds" [L, caption channels] alone, f32,
+/// bf16 or f16, with 1 to 4096 tokens that are no padding; padding has no
+/// effect on any bit. Latents may be rectangles of any size in whole patches. A
+/// boundary is "hidden_states" [N, D] f32. Costs are those with a prompt of 300
+/// tokens.
+class PixArtDescription final : public NetworkDescription {
  public:
-  /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
-  /// that do not exist; as load_pixart_weights.
-  PixArt(ExecContext& ctx, const PixArtConfig& config, SegmentRange segment,
-         DType compute, WeightSource& source,
-         WeightPlacement placement = WeightPlacement::resident);
+  explicit PixArtDescription(const PixArtConfig& config) : config_(config) {}
 
-  /// Memory: 2D numbers in the compute type for each token of the prompt and
-  /// each block; `info().bytes_per_timestep` for each of the timesteps.
-  [[nodiscard]] PreparedPtr prepare(
-      ExecContext& ctx, const Condition& condition,
-      std::span<const double> timesteps = {}) const override;
+  [[nodiscard]] Shape latent_shape() const override {
+    return config_.grid().latent_shape();
+  }
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    return config_.grid().nearest_latents(wanted);
+  }
+  void check_condition(const Condition& condition) const override;
+  [[nodiscard]] std::int64_t prompt_width() const override {
+    return config_.caption_channels;
+  }
+  [[nodiscard]] Condition any_condition(const PictureIds& ids) const override;
+  [[nodiscard]] NetworkFacts facts() const override;
+  [[nodiscard]] std::string_view config_keys() const override;
+  [[nodiscard]] bool can_offload() const override { return true; }
+  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
+      int blocks) const override;
+
+ protected:
+  [[nodiscard]] std::string_view place() const override { return "pixart"; }
+  [[nodiscard]] int num_blocks() const override {
+    return static_cast<int>(config_.num_layers);
+  }
+  void describe(DenoiserInfo& info) const override;
+  [[nodiscard]] std::unique_ptr<Network> read(LayerReader& reader,
+                                              SegmentRange segment,
+                                              DType compute) const override;
+  [[nodiscard]] std::uint64_t hash_with_config(
+      std::uint64_t tensors) const override;
 
  private:
-  [[nodiscard]] const kernels::PackedLinear& patch_layer() const override {
-    return weights_.patch;
-  }
-  [[nodiscard]] const kernels::PackedLinear& output_layer() const override {
-    return weights_.proj_out;
-  }
-  [[nodiscard]] bool is_recordable() const override {
-    return weights_.offloaded.empty();
-  }
-  void append_operands(ExecContext& ctx, const Batch& rows,
-                       ReplayKey& key) const override;
-  [[nodiscard]] Tensor modulation_of(ExecContext& ctx, const Batch& rows,
-                                     int begin, int end) const override;
-  void run_rows(ExecContext& ctx, const Batch& rows, const Tensor& modulation,
-                int begin, int end, Tensor& hidden_states) const override;
-  /// stream += CrossAttention(stream, prompts), without a norm. x: what the
-  /// stream adds to.
-  void add_cross_attention(ExecContext& ctx, int index,
-                           std::span<const PixArtCondition* const> conditions,
-                           const Tensor& x, BlockBuffers& buffers,
-                           kernels::ResidualStream& stream) const;
-  [[nodiscard]] PixArtConditioner conditioner() const {
-    return {config_, weights_, compute()};
-  }
-
   PixArtConfig config_;
-  PixArtWeights weights_;
 };
 
 }  // namespace troupe::models

@@ -5,6 +5,19 @@
 
 namespace troupe::models {
 
+ResnetWeights read_resnet(LayerReader& reader, const std::string& name,
+                          std::int64_t out, std::int64_t in) {
+  ResnetWeights block;
+  block.norm1 = reader.norm(name + "norm1", in);
+  block.conv1 = reader.conv(name + "conv1", out, in, 3);
+  block.norm2 = reader.norm(name + "norm2", out);
+  block.conv2 = reader.conv(name + "conv2", out, out, 3);
+  if (in != out) {
+    block.shortcut = reader.conv(name + "conv_shortcut", out, in, 1);
+  }
+  return block;
+}
+
 void run_resnet(ExecContext& ctx, const ResnetWeights& block,
                 const ResnetStyle& style, const Tensor& x,
                 const std::optional<ChannelShift>& shift, Tensor& out) {

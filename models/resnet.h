@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "kernels/activation.h"
 #include "kernels/conv2d.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "models/network/layer_reader.h"
 #include "models/norm_weights.h"
 
 namespace troupe::models {
@@ -31,6 +33,11 @@ struct ChannelShift {
   Tensor vectors;
   std::int64_t column = 0;
 };
+
+/// "NAMEnorm1" and so on; `name` ends with a dot.
+[[nodiscard]] ResnetWeights read_resnet(LayerReader& reader,
+                                        const std::string& name,
+                                        std::int64_t out, std::int64_t in);
 
 /// out = shortcut(x) + conv2(act(norm2(conv1(act(norm1(x))) + shift))).
 ///

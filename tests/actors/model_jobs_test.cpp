@@ -216,7 +216,7 @@ void expect_reproducible(const models::Denoiser& denoiser, int steps) {
   }
 }
 
-models::Dit small_dit(const models::DitCase& dit) {
+std::unique_ptr<models::Denoiser> small_dit(const models::DitCase& dit) {
   models::DitConfig config;
   config.num_attention_heads = 2;
   config.attention_head_dim = dit.head_dim;
@@ -226,7 +226,7 @@ models::Dit small_dit(const models::DitCase& dit) {
   config.num_classes = 5;
   ExecContext ctx(1);
   models::RandomWeights weights(ctx, 9);
-  return {ctx, config, {}, dit.compute, weights};
+  return models::DitDescription(config).load(ctx, dit.compute, weights);
 }
 
 models::GaussianMixture small_mixture() {
@@ -245,11 +245,11 @@ TEST(CompanyOverTheMixture, GivesApproximateMethodsTheirOwnBytes) {
 using CompanyOverASmallDit = models::DitTest;
 
 TEST_P(CompanyOverASmallDit, GivesThePlainLoopsBytesByEveryExactMethod) {
-  expect_exact(small_dit(GetParam()), 4);
+  expect_exact(*small_dit(GetParam()), 4);
 }
 
 TEST_P(CompanyOverASmallDit, GivesApproximateMethodsTheirOwnBytes) {
-  expect_reproducible(small_dit(GetParam()), 8);
+  expect_reproducible(*small_dit(GetParam()), 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Compute, CompanyOverASmallDit,

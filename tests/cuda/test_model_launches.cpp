@@ -13,7 +13,7 @@ namespace troupe::models {
 namespace {
 
 /// Launches of a pass through one block, when everything was seen before.
-std::uint64_t launches_of(ExecContext& ctx, const Dit& dit, int count) {
+std::uint64_t launches_of(ExecContext& ctx, const Denoiser& dit, int count) {
   Rows rows = small_rows(ctx, dit, count);
   for (std::size_t i = 0; i < rows.conditions.size(); ++i) {
     rows.prepared[i] =
@@ -35,11 +35,11 @@ std::uint64_t launches_of(ExecContext& ctx, const Dit& dit, int count) {
 
 TEST(DitLaunches, DoNotGrowWithTheRows) {
   ExecContext ctx(1, kernels::kGpu);
-  RandomWeights weights(ctx, 11);
-  const Dit dit(ctx, small_config(16), {}, DType::bf16, weights);
-  const std::uint64_t of_one = launches_of(ctx, dit, 1);
-  EXPECT_EQ(launches_of(ctx, dit, 2), of_one);
-  EXPECT_EQ(launches_of(ctx, dit, 7), of_one);
+  const auto dit =
+      load_random(ctx, DitDescription(small_config(16)), DType::bf16);
+  const std::uint64_t of_one = launches_of(ctx, *dit, 1);
+  EXPECT_EQ(launches_of(ctx, *dit, 2), of_one);
+  EXPECT_EQ(launches_of(ctx, *dit, 7), of_one);
 }
 
 }  // namespace

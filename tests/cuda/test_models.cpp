@@ -39,14 +39,13 @@ class DitOnGpu : public CudaTest, public testing::WithParamInterface<GpuCase> {
     }
   }
   [[nodiscard]] ExecContext& gpu() { return *gpu_; }
-  [[nodiscard]] std::unique_ptr<Dit> dit(
+  [[nodiscard]] std::unique_ptr<Denoiser> dit(
       ExecContext& ctx, DType compute,
       WeightPlacement placement = WeightPlacement::resident) const {
-    RandomWeights weights(ctx, 11);
-    return std::make_unique<Dit>(ctx, small_config(GetParam().head_dim),
-                                 SegmentRange{}, compute, weights, placement);
+    return load_random(ctx, DitDescription(small_config(GetParam().head_dim)),
+                       compute, {}, placement);
   }
-  [[nodiscard]] std::unique_ptr<Dit> dit_on_gpu(
+  [[nodiscard]] std::unique_ptr<Denoiser> dit_on_gpu(
       WeightPlacement placement = WeightPlacement::resident) {
     return dit(gpu(), GetParam().compute, placement);
   }
@@ -96,7 +95,7 @@ TEST_P(DitOnGpu, ComputesARowAsIfItWereAlone) {
 }
 
 /// Through two segments, cut before block `cut`.
-std::vector<Tensor> predict_cut(ExecContext& ctx, const Dit& dit,
+std::vector<Tensor> predict_cut(ExecContext& ctx, const Denoiser& dit,
                                 const Rows& rows, int cut) {
   ShardContext whole;
   std::vector<Boundary> boundaries(rows.latents.size());

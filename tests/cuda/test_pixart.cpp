@@ -35,7 +35,7 @@ class PixArtOnGpu : public CudaTest,
     }
   }
   [[nodiscard]] ExecContext& gpu() { return *gpu_; }
-  [[nodiscard]] std::unique_ptr<PixArt> pixart(
+  [[nodiscard]] std::unique_ptr<Denoiser> pixart(
       WeightPlacement placement = WeightPlacement::resident) {
     return small_pixart(gpu(), {"", GetParam().compute, GetParam().head_dim},
                         {}, placement);

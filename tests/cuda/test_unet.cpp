@@ -42,10 +42,10 @@ class UNetOnGpu : public CudaTest,
   [[nodiscard]] static UNetConfig config() {
     return small_unet_config(GetParam().with_sizes, 16);
   }
-  [[nodiscard]] std::unique_ptr<UNet> unet() {
+  [[nodiscard]] std::unique_ptr<Denoiser> unet() {
     return small_unet(gpu(), config(), GetParam().compute);
   }
-  [[nodiscard]] Rows rows_for(const UNet& unet, int count,
+  [[nodiscard]] Rows rows_for(const Denoiser& unet, int count,
                               const Shape& shape = {4, 8, 8}) {
     return unet_rows(gpu(), unet, config(), count, shape);
   }

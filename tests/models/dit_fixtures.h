@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "models/dit.h"
-#include "models/dit_description.h"
 #include "models/weight_source.h"
 #include "tests/models/dit_cases.h"
 
@@ -62,18 +61,26 @@ inline DitConfig small_config(std::int64_t head_dim = 12) {
   return config;
 }
 
-inline std::unique_ptr<Dit> small_dit(ExecContext& ctx,
-                                      SegmentRange segment = {},
-                                      DType compute = DType::f32) {
-  RandomWeights weights(ctx, 11);
-  return std::make_unique<Dit>(ctx, small_config(), segment, compute, weights);
+/// With random weights.
+inline std::unique_ptr<Denoiser> load_random(
+    ExecContext& ctx, const DenoiserDescription& description,
+    DType compute = DType::f32, SegmentRange segment = {},
+    WeightPlacement placement = WeightPlacement::resident,
+    std::uint64_t seed = 11) {
+  RandomWeights weights(ctx, seed);
+  return description.load(ctx, compute, weights, segment, placement);
 }
 
-inline std::unique_ptr<Dit> small_dit(ExecContext& ctx, const DitCase& dit,
-                                      SegmentRange segment = {}) {
-  RandomWeights weights(ctx, 11);
-  return std::make_unique<Dit>(ctx, small_config(dit.head_dim), segment,
-                               dit.compute, weights);
+inline std::unique_ptr<Denoiser> small_dit(ExecContext& ctx,
+                                           SegmentRange segment = {},
+                                           DType compute = DType::f32) {
+  return load_random(ctx, DitDescription(small_config()), compute, segment);
+}
+
+inline std::unique_ptr<Denoiser> small_dit(ExecContext& ctx, const DitCase& dit,
+                                           SegmentRange segment = {}) {
+  return load_random(ctx, DitDescription(small_config(dit.head_dim)),
+                     dit.compute, segment);
 }
 
 /// What a pass of `count` rows took of `ctx`'s workspace, over what
@@ -86,13 +93,12 @@ inline double workspace_over_forecast(ExecContext& ctx,
   config.sample_size = 32;
   config.feed_forward.activation = activation;
   config.feed_forward.gated = gated;
-  RandomWeights weights(ctx, 11);
-  const Dit dit(ctx, config, {}, compute, weights);
+  const auto dit = load_random(ctx, DitDescription(config), compute);
   Rows rows;
   for (int i = 0; i < count; ++i) {
-    rows.add(ctx, dit, Tensor(dit.info().latent_shape, DType::f32), 500.0, i);
+    rows.add(ctx, *dit, Tensor(dit->info().latent_shape, DType::f32), 500.0, i);
   }
-  (void)predict(ctx, dit, rows);
+  (void)predict(ctx, *dit, rows);
   const NetworkMemory forecast = DitDescription(config).memory(
       config.latent_shape(), compute, ctx.device().kind);
   return static_cast<double>(ctx.workspace().capacity_bytes()) /

@@ -8,7 +8,6 @@
 
 #include "kernels/core/noise.h"
 #include "models/pixart.h"
-#include "models/pixart_description.h"
 #include "models/weight_source.h"
 #include "tests/models/dit_fixtures.h"
 
@@ -26,12 +25,11 @@ inline PixArtConfig small_pixart_config(std::int64_t head_dim = 12) {
   return config;
 }
 
-inline std::unique_ptr<PixArt> small_pixart(
+inline std::unique_ptr<Denoiser> small_pixart(
     ExecContext& ctx, const DitCase& way = {}, SegmentRange segment = {},
     WeightPlacement placement = WeightPlacement::resident) {
-  RandomWeights weights(ctx, 11);
-  return std::make_unique<PixArt>(ctx, small_pixart_config(way.head_dim),
-                                  segment, way.compute, weights, placement);
+  return load_random(ctx, PixArtDescription(small_pixart_config(way.head_dim)),
+                     way.compute, segment, placement);
 }
 
 /// `seed` gives the tokens, whatever the padding; the padding is noise.

@@ -4,7 +4,7 @@
 #include "kernels/core/system/atomic_file.h"
 #include "models/checkpoint.h"
 #include "models/checkpoint_files.h"
-#include "models/dit_description.h"
+#include "models/dit.h"
 #include "models/weight_source.h"
 #include "tests/models/helpers.h"
 #include "tests/models/loading.h"

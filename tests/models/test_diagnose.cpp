@@ -11,7 +11,7 @@ namespace {
 /// A DiT that breaks in block 3, in a boundary of this type.
 class Broken final : public Denoiser {
  public:
-  Broken(const Dit& whole, DType dtype) : whole_(whole), dtype_(dtype) {}
+  Broken(const Denoiser& whole, DType dtype) : whole_(whole), dtype_(dtype) {}
   [[nodiscard]] const DenoiserInfo& info() const override {
     return whole_.info();
   }
@@ -49,7 +49,7 @@ class Broken final : public Denoiser {
   }
 
  private:
-  const Dit& whole_;
+  const Denoiser& whole_;
   DType dtype_;
 };
 

@@ -5,7 +5,6 @@
 #include "kernels/reduction.h"
 #include "models/checkpoint.h"
 #include "models/dit.h"
-#include "models/dit_description.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 
@@ -73,13 +72,12 @@ TEST_P(DitBits, AreTheSameForManyRowsThatAreComputedInTurns) {
   ASSERT_EQ(rows_at_once(config.grid().num_tokens(config.latent_shape()),
                          DeviceKind::cpu),
             2);
-  RandomWeights weights(ctx, 3);
-  const Dit dit(ctx, config, {}, GetParam().compute, weights);
-  const Rows rows = small_rows(ctx, dit, 3);
-  const auto together = predict(ctx, dit, rows);
+  const auto dit = load_random(ctx, DitDescription(config), GetParam().compute);
+  const Rows rows = small_rows(ctx, *dit, 3);
+  const auto together = predict(ctx, *dit, rows);
   Rows last;
-  last.add(ctx, dit, rows.latents[2], rows.timesteps[2], 2);
-  EXPECT_TRUE(bytes_equal(predict(ctx, dit, last)[0], together[2]));
+  last.add(ctx, *dit, rows.latents[2], rows.timesteps[2], 2);
+  EXPECT_TRUE(bytes_equal(predict(ctx, *dit, last)[0], together[2]));
 }
 
 TEST_P(DitBits, AreThoseOfItsDtype) {
@@ -96,7 +94,7 @@ TEST_P(DitBits, AreThoseOfItsDtype) {
                            predict(ctx, *small_dit(ctx, other), rows)[0]));
 }
 
-Rows rows_of_side(ExecContext& ctx, const Dit& dit, std::int64_t side) {
+Rows rows_of_side(ExecContext& ctx, const Denoiser& dit, std::int64_t side) {
   Rows rows;
   for (int i = 0; i < 3; ++i) {
     Tensor x({4, side, side}, DType::f32);
@@ -248,34 +246,35 @@ TEST(Dit, EqualEmbeddersAreHeldOnce) {
   const auto open = [](const char* name) {
     return open_checkpoint(std::filesystem::path(TROUPE_GOLDEN_DIR) / name);
   };
-  const Checkpoint shared = open("dit_unusual");
-  const Checkpoint separate = open("dit_default");
-  FileWeights a(ctx, shared.denoiser.weights);
-  FileWeights b(ctx, separate.denoiser.weights);
-  const auto config_a = parse_dit_config(shared.denoiser.config);
-  const auto config_b = parse_dit_config(separate.denoiser.config);
-  const auto one = load_dit_weights(ctx, config_a, {0, 3}, DType::f32, a);
-  const auto many = load_dit_weights(ctx, config_b, {0, 2}, DType::f32, b);
-  EXPECT_EQ(one.blocks[0].embedder, one.blocks[2].embedder);
-  EXPECT_NE(many.blocks[0].embedder, many.blocks[1].embedder);
+  // Over what blocks with one embedder take.
+  const auto bytes_over = [&](const char* name) {
+    const Checkpoint checkpoint = open(name);
+    const DitDescription description(
+        parse_dit_config(checkpoint.denoiser.config));
+    FileWeights weights(ctx, checkpoint.denoiser.weights);
+    return description.load(ctx, DType::f32, weights)->info().parameter_bytes -
+           load_random(ctx, description)->info().parameter_bytes;
+  };
+  EXPECT_EQ(bytes_over("dit_unusual"), 0U);
+  EXPECT_GT(bytes_over("dit_default"), 0U);
 }
 
 TEST(Dit, TheHashFollowsTheWeights) {
   ExecContext ctx;
-  RandomWeights same(ctx, 11);
-  RandomWeights other(ctx, 12);
-  const auto dit = small_dit(ctx);
-  const Dit again(ctx, small_config(), {}, DType::f32, same);
-  const Dit differs(ctx, small_config(), {}, DType::f32, other);
-  EXPECT_EQ(dit->info().weights_hash, again.info().weights_hash);
-  EXPECT_NE(dit->info().weights_hash, differs.info().weights_hash);
+  const auto hash_of = [&](std::uint64_t seed) {
+    return load_random(ctx, DitDescription(small_config()), DType::f32, {},
+                       WeightPlacement::resident, seed)
+        ->info()
+        .weights_hash;
+  };
+  EXPECT_EQ(hash_of(11), hash_of(11));
+  EXPECT_NE(hash_of(11), hash_of(12));
 }
 
 TEST(Dit, TheHashFollowsTheConfiguration) {
   ExecContext ctx;
   const auto hash_of = [&](const DitConfig& config) {
-    RandomWeights weights(ctx, 11);
-    return Dit(ctx, config, {}, DType::f32, weights).info().weights_hash;
+    return load_random(ctx, DitDescription(config))->info().weights_hash;
   };
   const std::uint64_t before = hash_of(small_config());
   DitConfig config = small_config();
@@ -300,17 +299,13 @@ TEST(Dit, TheHashOfPublishedKindsNeverChanges) {
   // Execution classes and resumed runs compare it: a field that is added to
   // the configuration must leave it.
   ExecContext ctx;
-  RandomWeights weights(ctx, 11);
-  const Dit dit(ctx, small_config(), {}, DType::f32, weights);
-  EXPECT_EQ(dit.info().weights_hash, 0x6e2740e908b8477bULL);
+  EXPECT_EQ(small_dit(ctx)->info().weights_hash, 0x6e2740e908b8477bULL);
 }
 
 TEST(Dit, TheHashIsFoundWithoutPacking) {
   ExecContext ctx;
   RandomWeights weights(ctx, 11);
-  EXPECT_EQ(dit_weights_hash(ctx, small_config(),
-                             {0, static_cast<int>(small_config().num_layers)},
-                             weights),
+  EXPECT_EQ(DitDescription(small_config()).weights_hash(ctx, weights),
             small_dit(ctx)->info().weights_hash);
 }
 
@@ -330,12 +325,13 @@ TEST(Dit, RandomWeightsDoNotDependOnThreads) {
 TEST(Dit, ParametersOfAnXl2AreThePublishedNumber) {
   DitConfig config;
   config.out_channels = 8;
+  const auto specs = DitDescription(config).specs({0, 28});
   std::int64_t stored = 0;
-  for (const TensorSpec& spec : dit_tensors(config, {0, 28})) {
+  for (const TensorSpec& spec : specs) {
     stored += spec.shape.num_elements();
   }
   EXPECT_EQ(stored, 749'826'464);
-  EXPECT_EQ(dit_tensors(config, {0, 28}).size(), 538U);
+  EXPECT_EQ(specs.size(), 538U);
 }
 
 }  // namespace

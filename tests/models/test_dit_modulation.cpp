@@ -31,9 +31,11 @@ class DitModulationTest : public testing::TestWithParam<DType> {
   }
 
   /// Sides that are multiples of 32 take the tile unit where there is one.
-  Dit make(std::int64_t head_dim, SegmentRange segment = {}) {
+  std::unique_ptr<Denoiser> make(std::int64_t head_dim,
+                                 SegmentRange segment = {}) {
     RandomWeights weights(ctx_, 5);
-    return {ctx_, config_with(head_dim), segment, GetParam(), weights};
+    return DitDescription(config_with(head_dim))
+        .load(ctx_, GetParam(), weights, segment);
   }
 
   struct Row {
@@ -42,7 +44,8 @@ class DitModulationTest : public testing::TestWithParam<DType> {
     double timestep;
   };
 
-  std::vector<Tensor> predict(const Dit& dit, const std::vector<Row>& rows) {
+  std::vector<Tensor> predict(const Denoiser& dit,
+                              const std::vector<Row>& rows) {
     std::vector<Tensor> latents;
     std::vector<Tensor> outputs;
     std::vector<double> timesteps;
@@ -71,11 +74,11 @@ class DitModulationTest : public testing::TestWithParam<DType> {
 
 TEST_P(DitModulationTest, AnnouncedTimestepsChangeNoBit) {
   for (const std::int64_t head_dim : {16, 10}) {
-    const Dit dit = make(head_dim);
+    const auto dit = make(head_dim);
     for (const double timestep : kTimesteps) {
       for (const std::int64_t label : {0, 3}) {
-        const auto direct = predict(dit, {{false, label, timestep}});
-        const auto remembered = predict(dit, {{true, label, timestep}});
+        const auto direct = predict(*dit, {{false, label, timestep}});
+        const auto remembered = predict(*dit, {{true, label, timestep}});
         EXPECT_TRUE(
             std::ranges::equal(direct[0].bytes(), remembered[0].bytes()));
       }
@@ -84,39 +87,40 @@ TEST_P(DitModulationTest, AnnouncedTimestepsChangeNoBit) {
 }
 
 TEST_P(DitModulationTest, ATimestepThatWasNotAnnouncedIsComputed) {
-  const Dit dit = make(16);
-  const auto direct = predict(dit, {{false, 1, 333.0}});
-  const auto other = predict(dit, {{true, 1, 333.0}});
-  const auto announced = predict(dit, {{true, 1, 20.0}});
+  const auto dit = make(16);
+  const auto direct = predict(*dit, {{false, 1, 333.0}});
+  const auto other = predict(*dit, {{true, 1, 333.0}});
+  const auto announced = predict(*dit, {{true, 1, 20.0}});
   EXPECT_TRUE(std::ranges::equal(direct[0].bytes(), other[0].bytes()));
   EXPECT_FALSE(std::ranges::equal(direct[0].bytes(), announced[0].bytes()));
 }
 
 TEST_P(DitModulationTest, RememberedAndComputedRowsMixInOneBatch) {
-  const Dit dit = make(16);
+  const auto dit = make(16);
   const std::vector<Row> rows = {
       {true, 0, 981.0}, {false, 2, 981.0}, {true, 3, 20.0}, {false, 3, 7.0}};
-  const auto together = predict(dit, rows);
+  const auto together = predict(*dit, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto alone = predict(dit, {{false, rows[i].label, rows[i].timestep}});
+    const auto alone =
+        predict(*dit, {{false, rows[i].label, rows[i].timestep}});
     EXPECT_TRUE(std::ranges::equal(together[i].bytes(), alone[0].bytes()))
         << "row " << i;
   }
 }
 
 TEST_P(DitModulationTest, ASegmentRemembersItsOwnPartsOnly) {
-  const Dit whole = make(16);
-  const Dit middle = make(16, {1, 3});
-  const Dit last = make(16, {3, 4});
+  const auto whole = make(16);
+  const auto middle = make(16, {1, 3});
+  const auto last = make(16, {3, 4});
   const std::size_t width = 2 * 16 * sizeof(float);
-  EXPECT_EQ(whole.info().bytes_per_timestep, (4 * 6 + 2) * width);
-  EXPECT_EQ(middle.info().bytes_per_timestep, (2 * 6) * width);
-  EXPECT_EQ(last.info().bytes_per_timestep, (1 * 6 + 2) * width);
+  EXPECT_EQ(whole->info().bytes_per_timestep, (4 * 6 + 2) * width);
+  EXPECT_EQ(middle->info().bytes_per_timestep, (2 * 6) * width);
+  EXPECT_EQ(last->info().bytes_per_timestep, (1 * 6 + 2) * width);
 
-  const auto of_whole = whole.prepare(ctx_, 1, kTimesteps);
-  const auto of_middle = middle.prepare(ctx_, 1, kTimesteps);
+  const auto of_whole = whole->prepare(ctx_, 1, kTimesteps);
+  const auto of_middle = middle->prepare(ctx_, 1, kTimesteps);
   const std::vector<double> timesteps = {500.5};
-  const auto run = [&](const Dit& dit, const PreparedPtr& prepared) {
+  const auto run = [&](const Denoiser& dit, const PreparedPtr& prepared) {
     Tensor hidden({16, 32}, DType::f32);
     for (std::int64_t k = 0; k < hidden.num_elements(); ++k) {
       hidden.data<float>()[k] = std::cos(0.11F * static_cast<float>(k));
@@ -125,11 +129,12 @@ TEST_P(DitModulationTest, ASegmentRemembersItsOwnPartsOnly) {
     boundaries[0].push_back({"hidden_states", std::move(hidden)});
     const std::vector<const PreparedCondition*> conditions = {prepared.get()};
     ShardContext alone;
-    dit.run_blocks(ctx_, alone, {{}, timesteps, conditions}, 1, 3, boundaries);
+    dit.run_blocks(ctx_, alone, {{}, timesteps, conditions, Shape{4, 8, 8}}, 1,
+                   3, boundaries);
     return std::move(boundaries[0][0].tensor);
   };
-  const Tensor expected = run(whole, of_whole);
-  const Tensor got = run(middle, of_middle);
+  const Tensor expected = run(*whole, of_whole);
+  const Tensor got = run(*middle, of_middle);
   EXPECT_TRUE(std::ranges::equal(expected.bytes(), got.bytes()));
 }
 

@@ -185,11 +185,10 @@ TEST(PixArt, APassTakesTheMemoryThatWasForecast) {
       ExecContext ctx;
       PixArtConfig config = small_pixart_config(64);
       config.sample_size = 32;
-      RandomWeights weights(ctx, 11);
-      const PixArt pixart(ctx, config, {}, compute, weights);
-      const Rows rows = prompted_rows(ctx, pixart, count, {4, 32, 32});
+      const auto pixart = load_random(ctx, PixArtDescription(config), compute);
+      const Rows rows = prompted_rows(ctx, *pixart, count, {4, 32, 32});
       ExecContext fresh;  // what `prepare` took is not of the pass
-      (void)predict(fresh, pixart, rows);
+      (void)predict(fresh, *pixart, rows);
       const NetworkMemory forecast =
           PixArtDescription(config).memory({4, 32, 32}, compute);
       const double share =
@@ -301,8 +300,7 @@ TEST(PixArt, TheHashFollowsWeightsAndConfiguration) {
   ExecContext ctx;
   const auto hash_of = [&](const PixArtConfig& config, std::uint64_t seed) {
     RandomWeights weights(ctx, seed);
-    return pixart_weights_hash(
-        ctx, config, {0, static_cast<int>(config.num_layers)}, weights);
+    return PixArtDescription(config).weights_hash(ctx, weights);
   };
   const PixArtConfig plain = small_pixart_config();
   const std::uint64_t before = hash_of(plain, 11);
@@ -321,7 +319,7 @@ TEST(PixArt, TheHashFollowsWeightsAndConfiguration) {
 
 TEST(PixArt, ParametersOfSigmaAreThePublishedNumber) {
   std::int64_t stored = 0;
-  const auto specs = pixart_tensors(PixArtConfig{}, {0, 28});
+  const auto specs = PixArtDescription(PixArtConfig{}).specs({0, 28});
   for (const TensorSpec& spec : specs) {
     stored += spec.shape.num_elements();
   }

@@ -35,14 +35,14 @@ class UNetBits : public testing::TestWithParam<UNetCase> {
   [[nodiscard]] static UNetConfig config() {
     return small_unet_config(GetParam().with_sizes, GetParam().head_dim);
   }
-  [[nodiscard]] static std::unique_ptr<UNet> make(ExecContext& ctx,
-                                                  SegmentRange segment = {}) {
+  [[nodiscard]] static std::unique_ptr<Denoiser> make(
+      ExecContext& ctx, SegmentRange segment = {}) {
     return small_unet(ctx, config(), GetParam().compute, segment);
   }
   [[nodiscard]] static DenoiserInfo info() {
     return UNetDescription(config()).info(GetParam().shape, GetParam().compute);
   }
-  [[nodiscard]] static Rows rows_for(ExecContext& ctx, const UNet& unet,
+  [[nodiscard]] static Rows rows_for(ExecContext& ctx, const Denoiser& unet,
                                      int count,
                                      const Shape& shape = GetParam().shape) {
     return unet_rows(ctx, unet, config(), count, shape);

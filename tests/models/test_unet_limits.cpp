@@ -73,9 +73,10 @@ TEST(UNet, SegmentsHoldOnlyTheirOwnWeightsAndPrompts) {
   EXPECT_LT(middle->info().parameter_bytes, full->info().parameter_bytes / 2);
   EXPECT_EQ(middle->info().blocks.size(), static_cast<std::size_t>(count));
   const Condition condition = unet_condition(config, 1, 9, 30);
-  // Keys and values of the transformer blocks: unit 2 has two.
+  // Keys and values of the transformer blocks: unit 2 has two, of 9 · 2 · 24
+  // numbers each, which begin at multiples of 128.
   EXPECT_EQ(middle->prepare(ctx, condition)->num_bytes(),
-            2 * 9 * 2 * 24 * sizeof(float));
+            2 * 512 * sizeof(float));
 
   const Rows rows = unet_rows(ctx, *full, config, 1);
   const Rows of_middle = unet_rows(ctx, *middle, config, 1);
@@ -215,8 +216,7 @@ TEST(UNet, TheHashFollowsWeightsAndConfiguration) {
   const UNetConfig plain = small_unet_config();
   const auto hash_of = [&](const UNetConfig& config, std::uint64_t seed) {
     RandomWeights weights(ctx, seed);
-    return unet_weights_hash(ctx, config, {0, UNetLayout(config).size()},
-                             weights);
+    return UNetDescription(config).weights_hash(ctx, weights);
   };
   std::set<std::uint64_t> hashes = {hash_of(plain, 11), hash_of(plain, 12)};
   EXPECT_TRUE(hashes.contains(small_unet(ctx, plain)->info().weights_hash));

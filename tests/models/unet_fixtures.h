@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "models/unet.h"
-#include "models/unet_description.h"
 #include "models/weight_source.h"
 #include "tests/models/pixart_fixtures.h"
 
@@ -30,12 +29,11 @@ inline UNetConfig small_unet_config(bool with_sizes = false,
   return config;
 }
 
-inline std::unique_ptr<UNet> small_unet(ExecContext& ctx,
-                                        const UNetConfig& config,
-                                        DType compute = DType::f32,
-                                        SegmentRange segment = {}) {
-  RandomWeights weights(ctx, 11);
-  return std::make_unique<UNet>(ctx, config, segment, compute, weights);
+inline std::unique_ptr<Denoiser> small_unet(ExecContext& ctx,
+                                            const UNetConfig& config,
+                                            DType compute = DType::f32,
+                                            SegmentRange segment = {}) {
+  return load_random(ctx, UNetDescription(config), compute, segment);
 }
 
 inline Condition unet_condition(const UNetConfig& config, std::uint64_t seed,

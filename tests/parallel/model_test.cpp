@@ -111,7 +111,7 @@ class Network : public Evaluator {
     std::vector<const models::PreparedCondition*> conditions;
     std::vector<Tensor> outputs;
     [[nodiscard]] models::Batch batch() const {
-      return {latents, timesteps, conditions};
+      return {latents, timesteps, conditions, latents.front().shape()};
     }
   };
 
@@ -198,7 +198,7 @@ models::GaussianMixture mixture_denoiser() {
       models::random_mixture(3, Shape{2, 4, 4}, 3, 2, 4));
 }
 
-models::Dit small_dit(const models::DitCase& dit) {
+std::unique_ptr<models::Denoiser> small_dit(const models::DitCase& dit) {
   models::DitConfig config;
   config.num_attention_heads = 2;
   config.attention_head_dim = dit.head_dim;
@@ -208,7 +208,7 @@ models::Dit small_dit(const models::DitCase& dit) {
   config.num_classes = 5;
   ExecContext ctx(1);
   models::RandomWeights weights(ctx, 9);
-  return models::Dit(ctx, config, {}, dit.compute, weights);
+  return models::DitDescription(config).load(ctx, dit.compute, weights);
 }
 
 TEST(ExactMethods, OverTheMixtureDenoiserEqualSequential) {
@@ -218,7 +218,7 @@ TEST(ExactMethods, OverTheMixtureDenoiserEqualSequential) {
 using SmallRandomDit = models::DitTest;
 
 TEST_P(SmallRandomDit, ExactMethodsEqualSequential) {
-  expect_exact(small_dit(GetParam()), 4);
+  expect_exact(*small_dit(GetParam()), 4);
 }
 
 /// What holds of a sweep, whatever the network is.
@@ -241,7 +241,7 @@ TEST(PicardSweeps, OverTheMixtureDenoiserAreExactUpToTheirNumber) {
 }
 
 TEST_P(SmallRandomDit, PicardSweepsAreExactUpToTheirNumber) {
-  expect_sweeps_to_be_exact(small_dit(GetParam()));
+  expect_sweeps_to_be_exact(*small_dit(GetParam()));
 }
 
 void expect_closer_as_the_tolerance_falls(const models::Denoiser& denoiser,
@@ -268,7 +268,7 @@ TEST(ApproximateMethods, ComeCloserToTheMixturesAnswerAsTheToleranceFalls) {
 }
 
 TEST_P(SmallRandomDit, ApproximateMethodsComeCloserAsTheToleranceFalls) {
-  expect_closer_as_the_tolerance_falls(small_dit(GetParam()), 20, 2);
+  expect_closer_as_the_tolerance_falls(*small_dit(GetParam()), 20, 2);
 }
 
 /// Several samples through shared forwards, each joining a round after the one
@@ -312,7 +312,8 @@ std::vector<Tensor> run_together(const models::Denoiser& denoiser,
 }
 
 TEST_P(SmallRandomDit, ASampleAmongOthersHasTheBytesItHasAlone) {
-  const models::Dit dit = small_dit(GetParam());
+  const auto its = small_dit(GetParam());
+  const models::Denoiser& dit = *its;
   const Schedule schedule(steps(6, Solver::dpmpp));
   for (const MethodOptions& options : method_cases()) {
     for (const int threads : {1, 3}) {

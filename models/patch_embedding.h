@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "kernels/linear.h"
+#include "models/network/layer_reader.h"
+#include "models/network/pass.h"
+#include "models/patch_grid.h"
+
+namespace troupe::models {
+
+/// From latents to the tokens of a residual stream, and back: what DiT and
+/// PixArt have in common before and behind their blocks. Positions are
+/// two-dimensional sinusoids, scaled to the range of the size that the network
+/// was trained with. Thread: any, one ctx per thread.
+/// Source: diffusers models/embeddings.py, PatchEmbed.
+class PatchEmbedding {
+ public:
+  PatchEmbedding(const PatchGrid& grid, std::int64_t width,
+                 double interpolation)
+      : grid_(grid), width_(width), interpolation_(interpolation) {}
+
+  /// The layer "pos_embed.proj", C·p·p → D. Counts the positions.
+  [[nodiscard]] kernels::PackedLinear read(LayerReader& reader) const;
+
+  /// Errors: Errc::shape_mismatch, at `place`.
+  void check_latents(std::string_view place, const Shape& latents) const;
+  [[nodiscard]] const PatchGrid& grid() const noexcept { return grid_; }
+
+  /// The stream "hidden_states" [B, N, D] f32 of the pass's latents.
+  void embed(Pass& pass, const kernels::PackedLinear& layer,
+             State& state) const;
+  /// The pass's output from that stream. mod: shift and scale of the norm;
+  /// layer: D → p·p·C.
+  void finish(Pass& pass, const Columns& mod,
+              const kernels::PackedLinear& layer) const;
+
+ private:
+  /// The position table [N, D] f32 for latents of this shape, on ctx's device.
+  [[nodiscard]] Tensor positions_of(ExecContext& ctx,
+                                    const Shape& latents) const;
+
+  /// Tables that were asked for so far, by height and width of the grid.
+  struct Tables {
+    std::mutex mutex;
+    std::map<std::pair<std::int64_t, std::int64_t>, Tensor> known;
+  };
+
+  PatchGrid grid_;
+  std::int64_t width_;
+  double interpolation_;
+  std::unique_ptr<Tables> tables_ = std::make_unique<Tables>();
+};
+
+}  // namespace troupe::models
