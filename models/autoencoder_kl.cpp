@@ -56,16 +56,15 @@ std::int64_t parse_sample_size(const Json& json) {
   return sides.empty() ? kDefault : sides.front();
 }
 
-std::vector<double> per_channel(const Json& json, std::string_view key,
-                                std::int64_t channels) {
-  std::vector<double> values = json.numbers(key);
+void check_per_channel(const Json& json, const char* key,
+                       const std::vector<double>& values,
+                       std::int64_t channels) {
   if (!values.empty() && static_cast<std::int64_t>(values.size()) != channels) {
     throw Error(Errc::corrupt_file, json.place(),
                 std::string(key) + ": got " + std::to_string(values.size()) +
                     " numbers, expected " + std::to_string(channels),
                 "correct this file");
   }
-  return values;
 }
 
 /// Runs the decoder's layers on workspace memory.
@@ -169,21 +168,12 @@ void denormalise(const AutoencoderKlConfig& config, const Tensor& latents,
 
 AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
   AutoencoderKlConfig config;
-  config.out_channels = json.integer("out_channels", 3, 1, 4096);
-  config.block_out_channels =
-      json.integers("block_out_channels", {64}, 1, 65536);
-  config.layers_per_block = json.integer("layers_per_block", 1, 1, 64);
+  read_fields(json, config);
   config.activation = parse_activation(json, "this autoencoder cannot be run");
-  config.latent_channels = json.integer("latent_channels", 4, 1, 4096);
-  config.norm_num_groups = json.integer("norm_num_groups", 32, 1, 65536);
-  config.scaling_factor = json.number("scaling_factor", 0.18215);
-  config.shift_factor = json.number("shift_factor", 0.0);
-  config.latents_mean =
-      per_channel(json, "latents_mean", config.latent_channels);
-  config.latents_std = per_channel(json, "latents_std", config.latent_channels);
-  config.use_post_quant_conv = json.boolean("use_post_quant_conv", true);
-  config.mid_block_add_attention =
-      json.boolean("mid_block_add_attention", true);
+  check_per_channel(json, "latents_mean", config.latents_mean,
+                    config.latent_channels);
+  check_per_channel(json, "latents_std", config.latents_std,
+                    config.latent_channels);
   config.sample_size = parse_sample_size(json);
 
   const auto& widths = config.block_out_channels;

@@ -8,6 +8,7 @@
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "models/config_fields.h"
 #include "models/json.h"
 #include "models/thread_scratch.h"
 #include "models/weight_source.h"
@@ -48,6 +49,27 @@ struct AutoencoderKlConfig {
     return sample_size / scale();
   }
 };
+
+constexpr void visit_fields(auto& visit,
+                            AnyConst<AutoencoderKlConfig> auto& c) {
+  visit({"out_channels", 1, 4096}, c.out_channels);
+  visit({"block_out_channels", 1, 65536}, c.block_out_channels);
+  visit({"layers_per_block", 1, 64}, c.layers_per_block);
+  visit(ParsedKey({"act_fn"}), c.activation);
+  visit({"latent_channels", 1, 4096}, c.latent_channels);
+  visit({"norm_num_groups", 1, 65536}, c.norm_num_groups);
+  visit({"scaling_factor"}, c.scaling_factor);
+  visit({"shift_factor"}, c.shift_factor);
+  visit({"latents_mean"}, c.latents_mean);
+  visit({"latents_std"}, c.latents_std);
+  visit({"use_post_quant_conv"}, c.use_post_quant_conv);
+  visit({"mid_block_add_attention"}, c.mid_block_add_attention);
+  visit(ParsedKey({.name = "up_block_types", .is_newer = true}),
+        c.up_block_attention);
+  // Jobs and recipes say how large tiles are.
+  visit(ParsedKey({.name = "sample_size", .is_hashed = false}), c.sample_size);
+}
+static_assert(lists_all_members<AutoencoderKlConfig>());
 
 /// Errors: Errc::corrupt_file; Errc::unsupported.
 [[nodiscard]] AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json);

@@ -2,58 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
-#include "kernels/core/hash.h"
 #include "models/network/layer_reader.h"
 
 namespace troupe::models {
 namespace {
-
-/// Other pixels come of the same tensors under another configuration: every
-/// field enters, in the order of the struct, lists with their length. Only
-/// sample_size does not: it decides no pixel unless there are tiles, and jobs
-/// and recipes say how large those are.
-std::uint64_t hash_of(const AutoencoderKlConfig& config,
-                      std::uint64_t tensors) {
-  std::vector<std::uint64_t> parts = {tensors};
-  const auto add = [&](auto value) {
-    if constexpr (std::is_same_v<decltype(value), double>) {
-      parts.push_back(std::bit_cast<std::uint64_t>(value));
-    } else {
-      parts.push_back(static_cast<std::uint64_t>(value));
-    }
-  };
-  const auto add_all = [&](const auto& values) {
-    add(values.size());
-    for (const auto value : values) {
-      add(value);
-    }
-  };
-  add(config.out_channels);
-  add_all(config.block_out_channels);
-  add(config.layers_per_block);
-  add(config.activation);
-  add(config.latent_channels);
-  add(config.norm_num_groups);
-  add(config.scaling_factor);
-  add(config.shift_factor);
-  add_all(config.latents_mean);
-  add_all(config.latents_std);
-  add(config.use_post_quant_conv);
-  add(config.mid_block_add_attention);
-  // A field that came later leaves the hashes that were before it.
-  if (!config.up_block_attention.empty()) {
-    add_all(config.up_block_attention);
-  }
-  return xxh3_64(std::as_bytes(std::span(parts)));
-}
 
 /// The tensors of attention, under the names that `source` has: files of 2022
 /// call the projections query, key, value and proj_attn.

@@ -83,6 +83,13 @@ DecoderDescription::DecoderDescription(const Json& config)
     : config_(parse_autoencoder_kl_config(config)),
       has_quant_conv_(config.boolean("use_quant_conv", true)) {}
 
+std::string_view DecoderDescription::config_keys() {
+  // The other keys are the encoder's, or change nothing here.
+  static const std::string kKeys = keys_of<AutoencoderKlConfig>(
+      "down_block_types force_upcast in_channels use_quant_conv");
+  return kKeys;
+}
+
 Shape DecoderDescription::pixel_shape(const Shape& latents) const {
   const std::size_t rank = latents.rank();
   return {config_.out_channels, latents[rank - 2] * scale(),

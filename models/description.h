@@ -177,15 +177,11 @@ using DenoiserTable = std::span<const DenoiserRow* const>;
 /// The same for the decoder. There is one: AutoencoderKL.
 class DecoderDescription {
  public:
-  static constexpr std::string_view kConfigKeys =
-      "act_fn block_out_channels down_block_types force_upcast in_channels "
-      "latent_channels latents_mean latents_std layers_per_block "
-      "mid_block_add_attention norm_num_groups out_channels sample_size "
-      "scaling_factor shift_factor up_block_types use_post_quant_conv "
-      "use_quant_conv";
-
   /// Errors: as parse_autoencoder_kl_config.
   explicit DecoderDescription(const Json& config);
+
+  /// As DenoiserDescription::config_keys.
+  [[nodiscard]] static std::string_view config_keys();
 
   [[nodiscard]] std::int64_t latent_channels() const noexcept {
     return config_.latent_channels;

@@ -1,7 +1,6 @@
 #include "models/dit.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <string>
 #include <utility>
@@ -294,7 +293,7 @@ NetworkFacts DitDescription::facts() const {
 }
 
 std::string_view DitDescription::config_keys() const {
-  return kTransformerKeys;
+  return transformer_keys();
 }
 
 std::unique_ptr<DenoiserDescription> DitDescription::with_blocks(
@@ -318,31 +317,8 @@ std::unique_ptr<Network> DitDescription::read(LayerReader& reader,
   return std::make_unique<dit::Dit>(reader, config_, segment, compute);
 }
 
-/// Other pixels come of the same tensors under another configuration: every
-/// field enters, in the order of the struct.
 std::uint64_t DitDescription::hash_with_config(std::uint64_t tensors) const {
-  const auto number = [](auto value) {
-    return static_cast<std::uint64_t>(value);
-  };
-  std::vector<std::uint64_t> parts = {
-      tensors,
-      number(config_.num_attention_heads),
-      number(config_.attention_head_dim),
-      number(config_.in_channels),
-      number(config_.out_channels),
-      number(config_.num_layers),
-      number(config_.attention_bias),
-      number(config_.sample_size),
-      number(config_.patch_size),
-      number(config_.feed_forward.activation),
-      number(config_.num_classes),
-      std::bit_cast<std::uint32_t>(config_.norm_eps)};
-  // Newer fields count only if set, so that older hashes stay valid.
-  if (config_.feed_forward.gated || config_.norm_elementwise_affine) {
-    parts.push_back(number(config_.feed_forward.gated));
-    parts.push_back(number(config_.norm_elementwise_affine));
-  }
-  return xxh3_64(std::as_bytes(std::span(parts)));
+  return hash_of(config_, tensors);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include "kernels/core/shape.h"
 #include "models/adaln_block.h"
+#include "models/config_fields.h"
 #include "models/feed_forward.h"
 #include "models/json.h"
 #include "models/patch_grid.h"
@@ -45,6 +46,25 @@ struct DitConfig {
   }
   [[nodiscard]] Shape latent_shape() const { return grid().latent_shape(); }
 };
+
+constexpr void visit_fields(auto& visit, AnyConst<DitConfig> auto& c) {
+  visit({"num_attention_heads", 1, 1024}, c.num_attention_heads);
+  visit({"attention_head_dim", 1, 1024}, c.attention_head_dim);
+  visit({"in_channels", 1, 4096}, c.in_channels);
+  visit({"out_channels", 1, 4096}, c.out_channels);
+  visit({"num_layers", 1, 4096}, c.num_layers);
+  visit({"attention_bias"}, c.attention_bias);
+  visit({"sample_size", 1, 65536}, c.sample_size);
+  visit({"patch_size", 1, 256}, c.patch_size);
+  visit(ParsedKey({"activation_fn"}), c.feed_forward.activation);
+  visit({"num_embeds_ada_norm", 1, 100'000'000}, c.num_classes);
+  visit({.name = "norm_eps", .not_negative = true}, c.norm_eps);
+  visit(ParsedKey({.name = "activation_fn", .is_newer = true}),
+        c.feed_forward.gated);
+  visit({.name = "norm_elementwise_affine", .is_newer = true},
+        c.norm_elementwise_affine);
+}
+static_assert(lists_all_members<DitConfig>());
 
 /// Reads config.json of DiTTransformer2DModel, or of an old Transformer2DModel
 /// with norm_type ada_norm_zero.

@@ -8,6 +8,7 @@
 #include "models/description.h"
 #include "models/dit.h"
 #include "models/pixart.h"
+#include "models/transformer_keys.h"
 
 namespace troupe::models {
 namespace {
@@ -29,6 +30,15 @@ std::unique_ptr<DenoiserDescription> describe(const Json& config) {
 }
 
 }  // namespace
+
+std::string_view transformer_keys() {
+  // They change nothing here, or the parsers take one value alone.
+  static const std::string kKeys = keys_of<DitConfig, PixArtConfig>(
+      "attention_type cross_attention_dim double_self_attention dropout "
+      "norm_num_groups norm_type num_vector_embeds only_cross_attention "
+      "upcast_attention use_additional_conditions use_linear_projection");
+  return kKeys;
+}
 
 extern constinit const DenoiserRow kOldTransformer{
     .class_name = "Transformer2DModel", .describe = describe};

@@ -1,7 +1,6 @@
 #include "models/pixart.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +8,6 @@
 #include "kernels/activation.h"
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 #include "kernels/core/noise.h"
 #include "kernels/elementwise.h"
 #include "models/adaln_block.h"
@@ -333,7 +331,7 @@ NetworkFacts PixArtDescription::facts() const {
 }
 
 std::string_view PixArtDescription::config_keys() const {
-  return kTransformerKeys;
+  return transformer_keys();
 }
 
 std::unique_ptr<DenoiserDescription> PixArtDescription::with_blocks(
@@ -356,28 +354,8 @@ std::unique_ptr<Network> PixArtDescription::read(LayerReader& reader,
   return std::make_unique<pixart::PixArt>(reader, config_, segment, compute);
 }
 
-/// Other pixels come of the same tensors under another configuration: every
-/// field enters, in the order of the struct.
 std::uint64_t PixArtDescription::hash_with_config(std::uint64_t tensors) const {
-  const auto number = [](auto value) {
-    return static_cast<std::uint64_t>(value);
-  };
-  const std::uint64_t parts[] = {
-      tensors,
-      number(config_.num_attention_heads),
-      number(config_.attention_head_dim),
-      number(config_.in_channels),
-      number(config_.out_channels),
-      number(config_.num_layers),
-      number(config_.attention_bias),
-      number(config_.sample_size),
-      number(config_.patch_size),
-      number(config_.feed_forward.activation),
-      number(config_.feed_forward.gated),
-      std::bit_cast<std::uint32_t>(config_.norm_eps),
-      std::bit_cast<std::uint64_t>(config_.interpolation_scale),
-      number(config_.caption_channels)};
-  return xxh3_64(std::as_bytes(std::span(parts)));
+  return hash_of(config_, tensors);
 }
 
 namespace {

@@ -11,7 +11,6 @@ namespace troupe::models {
 namespace {
 
 constexpr const char* kOnlySigma = "only PixArt-Sigma checkpoints can be run";
-constexpr std::int64_t kMostCaptionChannels = 65536;
 
 bool is_null(const Json& json, std::string_view key) {
   const std::vector<std::string> keys = json.keys();
@@ -70,31 +69,20 @@ void check_prompt(const Json& json, const PixArtConfig& config) {
 
 PixArtConfig parse_pixart_config(const Json& json) {
   PixArtConfig config;
-  config.sample_size = json.integer("sample_size", 128, 1, 65536);
+  read_fields(json, config);
   check_kind(json, config.sample_size);
-  config.num_attention_heads = json.integer("num_attention_heads", 16, 1, 1024);
-  config.attention_head_dim = json.integer("attention_head_dim", 72, 1, 1024);
-  config.in_channels = json.integer("in_channels", 4, 1, 4096);
   // As many come out as go in where it is null, not where it is missing.
-  config.out_channels = json.integer(
-      "out_channels", is_null(json, "out_channels") ? config.in_channels : 8, 1,
-      4096);
-  config.num_layers = json.integer("num_layers", 28, 1, 4096);
-  config.attention_bias = json.boolean("attention_bias", true);
-  config.patch_size = json.integer("patch_size", 2, 1, 256);
+  if (is_null(json, "out_channels")) {
+    config.out_channels = config.in_channels;
+  }
   config.feed_forward = parse_feed_forward(json);
-  config.norm_eps = static_cast<float>(json.number("norm_eps", 1e-6));
-  require(config.norm_eps >= 0, Errc::corrupt_file, json.place(),
-          "norm_eps: got a negative number, expected 0 or more",
-          "correct this file");
-  config.interpolation_scale = json.number(
-      "interpolation_scale",
-      static_cast<double>(std::max<std::int64_t>(config.sample_size / 64, 1)));
+  if (!json.has("interpolation_scale")) {
+    config.interpolation_scale =
+        static_cast<double>(std::max<std::int64_t>(config.sample_size / 64, 1));
+  }
   // Positions are divided by it.
   require(config.interpolation_scale > 0, Errc::corrupt_file, json.place(),
           "interpolation_scale: got no positive number", "correct this file");
-  config.caption_channels =
-      json.integer("caption_channels", 4096, 1, kMostCaptionChannels);
   if (config.width() % 4 != 0) {
     throw Error(Errc::unsupported, json.place(),
                 "width: got " + std::to_string(config.width()) +

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "models/adaln_block.h"
+#include "models/config_fields.h"
 #include "models/feed_forward.h"
 #include "models/json.h"
 #include "models/patch_grid.h"
@@ -38,6 +39,23 @@ struct PixArtConfig {
     return {in_channels, out_channels, sample_size, patch_size, false};
   }
 };
+
+constexpr void visit_fields(auto& visit, AnyConst<PixArtConfig> auto& c) {
+  visit({"num_attention_heads", 1, 1024}, c.num_attention_heads);
+  visit({"attention_head_dim", 1, 1024}, c.attention_head_dim);
+  visit({"in_channels", 1, 4096}, c.in_channels);
+  visit({"out_channels", 1, 4096}, c.out_channels);
+  visit({"num_layers", 1, 4096}, c.num_layers);
+  visit({"attention_bias"}, c.attention_bias);
+  visit({"sample_size", 1, 65536}, c.sample_size);
+  visit({"patch_size", 1, 256}, c.patch_size);
+  visit(ParsedKey({"activation_fn"}), c.feed_forward.activation);
+  visit(ParsedKey({"activation_fn"}), c.feed_forward.gated);
+  visit({.name = "norm_eps", .not_negative = true}, c.norm_eps);
+  visit({"interpolation_scale"}, c.interpolation_scale);
+  visit({"caption_channels", 1, 65536}, c.caption_channels);
+}
+static_assert(lists_all_members<PixArtConfig>());
 
 /// Reads config.json of PixArtTransformer2DModel, or of an old
 /// Transformer2DModel with norm_type ada_norm_single.

@@ -1,7 +1,6 @@
 #include "models/unet.h"
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "kernels/conv2d.h"
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 #include "kernels/core/noise.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -700,23 +698,7 @@ NetworkFacts UNetDescription::facts() const {
 }
 
 std::string_view UNetDescription::config_keys() const {
-  return "act_fn addition_embed_type addition_embed_type_num_heads "
-         "addition_time_embed_dim attention_head_dim attention_type "
-         "block_out_channels center_input_sample class_embed_type "
-         "class_embeddings_concat conv_in_kernel conv_out_kernel "
-         "cross_attention_dim cross_attention_norm down_block_types "
-         "downsample_padding dropout dual_cross_attention encoder_hid_dim "
-         "encoder_hid_dim_type flip_sin_to_cos freq_shift in_channels "
-         "layers_per_block mid_block_only_cross_attention "
-         "mid_block_scale_factor mid_block_type norm_eps norm_num_groups "
-         "num_attention_heads num_class_embeds only_cross_attention "
-         "out_channels projection_class_embeddings_input_dim "
-         "resnet_out_scale_factor resnet_skip_time_act "
-         "resnet_time_scale_shift reverse_transformer_layers_per_block "
-         "sample_size time_cond_proj_dim time_embedding_act_fn "
-         "time_embedding_dim time_embedding_type timestep_post_act "
-         "transformer_layers_per_block up_block_types upcast_attention "
-         "use_linear_projection";
+  return unet_config_keys();
 }
 
 std::unique_ptr<DenoiserDescription> UNetDescription::with_blocks(
@@ -750,35 +732,8 @@ std::unique_ptr<Network> UNetDescription::read(LayerReader& reader,
                                       compute);
 }
 
-/// Other pictures come of the same tensors under another configuration: every
-/// field enters, in the order of the struct.
 std::uint64_t UNetDescription::hash_with_config(std::uint64_t tensors) const {
-  std::vector<std::uint64_t> parts = {tensors, config_.levels.size()};
-  const auto add = [&](std::int64_t value) {
-    parts.push_back(static_cast<std::uint64_t>(value));
-  };
-  for (const std::int64_t value : {config_.sample_height, config_.sample_width,
-                                   config_.in_channels, config_.out_channels}) {
-    add(value);
-  }
-  for (const UNetLevel& level : config_.levels) {
-    add(level.width);
-    add(level.heads);
-    add(level.depth);
-  }
-  for (const std::int64_t depth : config_.up_depths) {
-    add(depth);
-  }
-  for (const std::int64_t value :
-       {config_.mid_depth, config_.layers_per_block,
-        static_cast<std::int64_t>(config_.activation), config_.norm_num_groups,
-        static_cast<std::int64_t>(
-            std::bit_cast<std::uint32_t>(config_.norm_eps)),
-        config_.cross_attention_dim, config_.time_embed_dim,
-        config_.pooled_width, config_.size_embed_dim}) {
-    add(value);
-  }
-  return xxh3_64(std::as_bytes(std::span(parts)));
+  return hash_of(config_, tensors);
 }
 
 namespace {

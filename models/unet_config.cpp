@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -187,28 +188,41 @@ void parse_additions(const Json& json, UNetConfig& config) {
 UNetConfig parse_unet_config(const Json& json) {
   check_kind(json);
   UNetConfig config;
-  config.in_channels = json.integer("in_channels", 4, 1, 4096);
-  config.out_channels = json.integer("out_channels", 4, 1, 4096);
   config.activation = parse_activation(json, kCannotRun);
   require(json.has("norm_num_groups") ||
               !std::ranges::count(json.keys(), "norm_num_groups"),
           Errc::unsupported, json.place(),
           "norm_num_groups: got null, expected a number", kCannotRun);
-  config.norm_num_groups = json.integer("norm_num_groups", 32, 1, 65536);
-  config.norm_eps = static_cast<float>(json.number("norm_eps", 1e-5));
-  require(config.norm_eps >= 0, Errc::corrupt_file, json.place(),
-          "norm_eps: got a negative number, expected 0 or more",
-          "correct this file");
   require(!json.is_list("cross_attention_dim"), Errc::unsupported, json.place(),
           "cross_attention_dim: got a list, expected a number", kCannotRun);
-  config.cross_attention_dim =
-      json.integer("cross_attention_dim", 1280, 1, 65536);
+  read_fields(json, config);
   parse_levels(json, config);
   parse_sample_size(json, config);
   parse_additions(json, config);
-  config.time_embed_dim = json.integer(
-      "time_embedding_dim", 4 * config.levels.front().width, 1, 1 << 20);
+  if (!json.has("time_embedding_dim")) {
+    config.time_embed_dim = 4 * config.levels.front().width;
+  }
   return config;
+}
+
+std::uint64_t hash_of(const UNetConfig& config, std::uint64_t tensors) {
+  FieldHash hash({tensors, config.levels.size()});
+  visit_fields(hash, config);
+  return hash.digest();
+}
+
+std::string_view unet_config_keys() {
+  static const std::string kKeys = [] {
+    // These change nothing here.
+    std::string others =
+        "addition_embed_type_num_heads dropout upcast_attention "
+        "use_linear_projection";
+    for (const OnlyValue& row : kOnlyValues) {
+      others += " " + std::string(row.key);
+    }
+    return keys_of<UNetConfig>(others);
+  }();
+  return kKeys;
 }
 
 }  // namespace troupe::models

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "kernels/activation.h"
 #include "kernels/core/tensor.h"
+#include "models/config_fields.h"
 #include "models/json.h"
 
 namespace troupe::models {
@@ -61,9 +63,43 @@ struct UNetConfig {
   static constexpr std::int64_t kScoredSizes = 5;
 };
 
+constexpr void visit_fields(auto& visit, AnyConst<UNetLevel> auto& c) {
+  visit(ParsedKey({"block_out_channels"}), c.width);
+  visit(ParsedKey({"attention_head_dim"}), c.heads);
+  visit(ParsedKey({"transformer_layers_per_block"}), c.depth);
+}
+static_assert(lists_all_members<UNetLevel>());
+
+constexpr void visit_fields(auto& visit, AnyConst<UNetConfig> auto& c) {
+  visit(ParsedKey({"sample_size"}), c.sample_height);
+  visit(ParsedKey({"sample_size"}), c.sample_width);
+  visit({"in_channels", 1, 4096}, c.in_channels);
+  visit({"out_channels", 1, 4096}, c.out_channels);
+  visit(ParsedKey({.name = "down_block_types", .has_length = false}), c.levels);
+  visit(ParsedKey({.name = "up_block_types", .has_length = false}),
+        c.up_depths);
+  visit(ParsedKey({"transformer_layers_per_block"}), c.mid_depth);
+  visit(ParsedKey({"layers_per_block"}), c.layers_per_block);
+  visit(ParsedKey({"act_fn"}), c.activation);
+  visit({"norm_num_groups", 1, 65536}, c.norm_num_groups);
+  visit({.name = "norm_eps", .not_negative = true}, c.norm_eps);
+  visit({"cross_attention_dim", 1, 65536}, c.cross_attention_dim);
+  visit({"time_embedding_dim", 1, 1 << 20}, c.time_embed_dim);
+  visit(ParsedKey({"projection_class_embeddings_input_dim"}), c.pooled_width);
+  visit(ParsedKey({"addition_time_embed_dim"}), c.size_embed_dim);
+}
+static_assert(lists_all_members<UNetConfig>());
+
+/// The one length of both lists stands in front of all fields.
+[[nodiscard]] std::uint64_t hash_of(const UNetConfig& config,
+                                    std::uint64_t tensors);
+
 /// Reads config.json of UNet2DConditionModel.
 /// Errors: Errc::corrupt_file; Errc::unsupported for a UNet of another kind
 /// than those of Stable Diffusion 1.5, 2.1 and XL.
 [[nodiscard]] UNetConfig parse_unet_config(const Json& json);
+
+/// Keys of the class, separated by spaces.
+[[nodiscard]] std::string_view unet_config_keys();
 
 }  // namespace troupe::models

@@ -128,7 +128,7 @@ void note_networks(const models::Checkpoint& checkpoint,
                    std::vector<std::string>& notes) {
   note_component(checkpoint.denoiser, denoiser.config_keys(), notes);
   if (checkpoint.vae) {
-    note_component(*checkpoint.vae, models::DecoderDescription::kConfigKeys,
+    note_component(*checkpoint.vae, models::DecoderDescription::config_keys(),
                    notes);
   }
   if (checkpoint.has_safety_checker) {

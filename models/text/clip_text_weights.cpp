@@ -1,10 +1,12 @@
 #include "models/text/clip_text_weights.h"
 
 #include <bit>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 
 namespace troupe::models {
 
@@ -133,24 +135,25 @@ ClipTextSpec spec_of(const ClipTextConfig& config, const WeightSource& source) {
   return source.has(spec.tokens.name) ? spec : ClipTextSpec(config, "");
 }
 
-/// Every field enters, in the order of the struct.
-std::vector<std::uint64_t> hashed_fields(const ClipTextConfig& config) {
+}  // namespace
+
+std::uint64_t hash_of(const ClipTextConfig& config, std::uint64_t tensors) {
   const auto number = [](auto value) {
     return static_cast<std::uint64_t>(value);
   };
-  return {number(config.vocab_size),
-          number(config.hidden_size),
-          number(config.intermediate_size),
-          number(config.num_layers),
-          number(config.num_heads),
-          number(config.max_tokens),
-          number(config.activation),
-          std::bit_cast<std::uint32_t>(config.eps),
-          number(config.eos_token_id),
-          number(config.projection_dim)};
+  const std::uint64_t parts[] = {tensors,
+                                 number(config.vocab_size),
+                                 number(config.hidden_size),
+                                 number(config.intermediate_size),
+                                 number(config.num_layers),
+                                 number(config.num_heads),
+                                 number(config.max_tokens),
+                                 number(config.activation),
+                                 std::bit_cast<std::uint32_t>(config.eps),
+                                 number(config.eos_token_id),
+                                 number(config.projection_dim)};
+  return xxh3_64(std::as_bytes(std::span(parts)));
 }
-
-}  // namespace
 
 std::vector<TensorSpec> clip_text_tensors(const ClipTextConfig& config,
                                           std::string_view prefix) {
@@ -184,7 +187,7 @@ ClipTextWeights load_clip_text_weights(ExecContext& ctx,
   if (config.projection_dim > 0) {
     weights.projection = loader.linear({{spec.projection}, {}});
   }
-  weights.hash = loader.hash(hashed_fields(config));
+  weights.hash = hash_of(config, source.hash());
   ctx.synchronize();  // every context of the device may read them
   return weights;
 }

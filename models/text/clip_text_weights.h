@@ -46,6 +46,10 @@ struct ClipTextConfig {
 [[nodiscard]] ClipTextConfig parse_clip_text_config(const Json& json,
                                                     bool has_projection);
 
+/// XXH3-64 of the configuration and of the hash of all tensors.
+[[nodiscard]] std::uint64_t hash_of(const ClipTextConfig& config,
+                                    std::uint64_t tensors);
+
 struct ClipTextLayer {
   NormWeights norm_1, norm_2;
   kernels::PackedLinear qkv;       ///< D → 3D: queries, keys, values

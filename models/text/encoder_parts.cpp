@@ -6,7 +6,6 @@
 
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 #include "kernels/core/text.h"
 
 namespace troupe::models {
@@ -154,14 +153,6 @@ kernels::PackedLinear EncoderLoader::linear(const LinearTensors& tensors) {
                           : source_.read_concatenated(tensors.biases);
   return compute_ ? kernels::PackedLinear(ctx_, weight, bias, *compute_)
                   : kernels::PackedLinear();
-}
-
-std::uint64_t EncoderLoader::hash(std::span<const std::uint64_t> fields) const {
-  const std::uint64_t tensors = source_.hash();
-  Xxh3Stream hash;
-  hash.update(std::as_bytes(std::span(&tensors, 1)));
-  hash.update(std::as_bytes(fields));
-  return hash.digest();
 }
 
 void FiniteCheck::look(std::string name, const Tensor& x) {

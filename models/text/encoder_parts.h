@@ -75,8 +75,6 @@ class EncoderLoader {
   /// f32 on ctx's device.
   [[nodiscard]] Tensor vector(const TensorSpec& spec);
   [[nodiscard]] kernels::PackedLinear linear(const LinearTensors& tensors);
-  /// XXH3-64 of all tensors so far and of the configuration's `fields`.
-  [[nodiscard]] std::uint64_t hash(std::span<const std::uint64_t> fields) const;
 
  private:
   ExecContext& ctx_;

@@ -1,10 +1,12 @@
 #include "models/text/t5_weights.h"
 
 #include <bit>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 
 namespace troupe::models {
 namespace {
@@ -101,25 +103,26 @@ T5Spec spec_of(const T5Config& config, const WeightSource& source) {
           source.has(kT5TokenNames[0]) ? kT5TokenNames[0] : kT5TokenNames[1]};
 }
 
-/// Every field enters, in the order of the struct.
-std::vector<std::uint64_t> hashed_fields(const T5Config& config) {
+}  // namespace
+
+std::uint64_t hash_of(const T5Config& config, std::uint64_t tensors) {
   const auto number = [](auto value) {
     return static_cast<std::uint64_t>(value);
   };
-  return {number(config.vocab_size),
-          number(config.d_model),
-          number(config.d_kv),
-          number(config.d_ff),
-          number(config.num_layers),
-          number(config.num_heads),
-          number(config.num_buckets),
-          number(config.max_distance),
-          std::bit_cast<std::uint32_t>(config.eps),
-          number(config.activation),
-          number(config.gated)};
+  const std::uint64_t parts[] = {tensors,
+                                 number(config.vocab_size),
+                                 number(config.d_model),
+                                 number(config.d_kv),
+                                 number(config.d_ff),
+                                 number(config.num_layers),
+                                 number(config.num_heads),
+                                 number(config.num_buckets),
+                                 number(config.max_distance),
+                                 std::bit_cast<std::uint32_t>(config.eps),
+                                 number(config.activation),
+                                 number(config.gated)};
+  return xxh3_64(std::as_bytes(std::span(parts)));
 }
-
-}  // namespace
 
 T5Config parse_t5_config(const Json& json) {
   require(!json.boolean("is_decoder", false), Errc::unsupported, json.place(),
@@ -175,7 +178,7 @@ T5Weights load_t5_weights(ExecContext& ctx, const T5Config& config,
     to.mlp_down = loader.linear(layer.mlp_down);
   }
   weights.final_norm = loader.vector(spec.final_norm);
-  weights.hash = loader.hash(hashed_fields(config));
+  weights.hash = hash_of(config, source.hash());
   ctx.synchronize();  // every context of the device may read them
   return weights;
 }

@@ -47,6 +47,10 @@ struct T5Config {
 /// Errors: Errc::corrupt_file; Errc::unsupported.
 [[nodiscard]] T5Config parse_t5_config(const Json& json);
 
+/// XXH3-64 of the configuration and of the hash of all tensors.
+[[nodiscard]] std::uint64_t hash_of(const T5Config& config,
+                                    std::uint64_t tensors);
+
 struct T5Layer {
   Tensor norm_1, norm_2;         ///< [D] f32
   kernels::PackedLinear qkv;     ///< D → 3A: queries, keys, values

@@ -336,7 +336,7 @@ TEST(ModelTable, KnowsEveryKeyOfItsNetworksFiles) {
           models::Json::parse(model.vae, "c").keys();
       EXPECT_EQ(config::unknown_keys_note(
                     "c", "AutoencoderKL",
-                    models::DecoderDescription::kConfigKeys, keys),
+                    models::DecoderDescription::config_keys(), keys),
                 "");
     }
   }

@@ -1,0 +1,72 @@
+#include "models/config_fields.h"
+
+#include <algorithm>
+#include <span>
+#include <sstream>
+
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+
+namespace troupe::models {
+
+void FieldReader::operator()(const ConfigKey& key, std::int64_t& field) const {
+  const bool has_other = key.other_name != nullptr && json_.has(key.other_name);
+  field = json_.integer(has_other ? key.other_name : key.name, field, key.least,
+                        key.most);
+}
+
+void FieldReader::operator()(const ConfigKey& key, bool& field) const {
+  field = json_.boolean(key.name, field);
+}
+
+void FieldReader::operator()(const ConfigKey& key, float& field) const {
+  field = static_cast<float>(json_.number(key.name, field));
+  check_sign(key, field);
+}
+
+void FieldReader::operator()(const ConfigKey& key, double& field) const {
+  field = json_.number(key.name, field);
+  check_sign(key, field);
+}
+
+void FieldReader::check_sign(const ConfigKey& key, double field) const {
+  require(field >= 0 || !key.not_negative, Errc::corrupt_file, json_.place(),
+          std::string(key.name) + ": got a negative number, expected 0 or more",
+          "correct this file");
+}
+
+void FieldReader::operator()(const ConfigKey& key,
+                             std::vector<std::int64_t>& field) const {
+  field = json_.integers(key.name, std::move(field), key.least, key.most);
+}
+
+void FieldReader::operator()(const ConfigKey& key,
+                             std::vector<double>& field) const {
+  field = json_.numbers(key.name);
+}
+
+std::uint64_t FieldHash::digest() const {
+  std::vector<std::uint64_t> words = words_;
+  const auto is_set = [](std::uint64_t word) { return word != 0; };
+  if (std::ranges::any_of(newer_, is_set)) {
+    words.insert(words.end(), newer_.begin(), newer_.end());
+  }
+  return xxh3_64(std::as_bytes(std::span(words)));
+}
+
+FieldKeys::FieldKeys(std::string_view others) {
+  std::istringstream words{std::string(others)};
+  for (std::string word; words >> word;) {
+    names_.insert(word);
+  }
+}
+
+std::string FieldKeys::joined() const {
+  std::string all;
+  for (const std::string& name : names_) {
+    all += (all.empty() ? "" : " ") + name;
+  }
+  return all;
+}
+
+}  // namespace troupe::models
