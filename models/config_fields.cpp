@@ -9,40 +9,44 @@
 
 namespace troupe::models {
 
-void FieldReader::operator()(const ConfigKey& key, std::int64_t& field) const {
+const char* FieldReader::name_of(const ConfigKey& key) const {
   const bool has_other = key.other_name != nullptr && json_.has(key.other_name);
-  field = json_.integer(has_other ? key.other_name : key.name, field, key.least,
-                        key.most);
+  return has_other ? key.other_name : key.name;
+}
+
+void FieldReader::operator()(const ConfigKey& key, std::int64_t& field) const {
+  field = json_.integer(name_of(key), field, key.least, key.most);
 }
 
 void FieldReader::operator()(const ConfigKey& key, bool& field) const {
-  field = json_.boolean(key.name, field);
+  field = json_.boolean(name_of(key), field);
 }
 
 void FieldReader::operator()(const ConfigKey& key, float& field) const {
-  field = static_cast<float>(json_.number(key.name, field));
+  field = static_cast<float>(json_.number(name_of(key), field));
   check_sign(key, field);
 }
 
 void FieldReader::operator()(const ConfigKey& key, double& field) const {
-  field = json_.number(key.name, field);
+  field = json_.number(name_of(key), field);
   check_sign(key, field);
 }
 
 void FieldReader::check_sign(const ConfigKey& key, double field) const {
-  require(field >= 0 || !key.not_negative, Errc::corrupt_file, json_.place(),
-          std::string(key.name) + ": got a negative number, expected 0 or more",
-          "correct this file");
+  require(
+      field >= 0 || !key.not_negative, Errc::corrupt_file, json_.place(),
+      std::string(name_of(key)) + ": got a negative number, expected 0 or more",
+      "correct this file");
 }
 
 void FieldReader::operator()(const ConfigKey& key,
                              std::vector<std::int64_t>& field) const {
-  field = json_.integers(key.name, std::move(field), key.least, key.most);
+  field = json_.integers(name_of(key), std::move(field), key.least, key.most);
 }
 
 void FieldReader::operator()(const ConfigKey& key,
                              std::vector<double>& field) const {
-  field = json_.numbers(key.name);
+  field = json_.numbers(name_of(key));
 }
 
 std::uint64_t FieldHash::digest() const {

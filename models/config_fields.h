@@ -28,10 +28,10 @@ struct ConfigKey {
   /// is within these.
   std::int64_t least = 1;
   std::int64_t most = 0;
-  bool not_negative = false;         ///< of another number
   const char* other_name = nullptr;  ///< counts where the file has it
-  /// Came when there were hashes already. These fields enter the hash if one of
-  /// them is set, behind all others.
+  bool not_negative = false;         ///< of a float or a double
+  /// Came when there were hashes already. These fields enter the hash behind all
+  /// others, and only if one of them is set.
   bool is_newer = false;
   bool is_hashed = true;
   bool has_length = true;  ///< the hash of a list begins with its length
@@ -58,6 +58,7 @@ class FieldReader {
   void operator()(const ParsedKey& /*key*/, auto& /*field*/) const {}
 
  private:
+  [[nodiscard]] const char* name_of(const ConfigKey& key) const;
   void check_sign(const ConfigKey& key, double field) const;
 
   const Json& json_;

@@ -1,12 +1,9 @@
 #include "models/text/clip_text_weights.h"
 
-#include <bit>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 
 namespace troupe::models {
 
@@ -19,20 +16,9 @@ ClipTextConfig parse_clip_text_config(const Json& json, bool has_projection) {
           "is_causal: got false, expected true",
           "tokens of CLIP see those before them");
   ClipTextConfig config;
-  config.vocab_size = json.integer("vocab_size", 49408, 1, 10'000'000);
-  config.hidden_size = json.integer("hidden_size", 512, 1, 65536);
-  config.intermediate_size =
-      json.integer("intermediate_size", 2048, 1, 1 << 20);
-  config.num_layers = json.integer("num_hidden_layers", 12, 1, 4096);
-  config.num_heads = json.integer("num_attention_heads", 8, 1, 1024);
-  config.max_tokens = json.integer("max_position_embeddings", 77, 1, 4096);
+  read_fields(json, config);
   config.activation = text_activation(json, "hidden_act",
                                       json.string("hidden_act", "quick_gelu"));
-  config.eps = static_cast<float>(json.number("layer_norm_eps", 1e-5));
-  require(config.eps >= 0, Errc::corrupt_file, json.place(),
-          "layer_norm_eps: got a negative number, expected 0 or more",
-          "correct this file");
-  config.eos_token_id = json.integer("eos_token_id", 49407, -1, 10'000'000);
   config.projection_dim =
       has_projection ? json.integer("projection_dim", 512, 1, 65536) : 0;
   if (config.hidden_size % config.num_heads != 0) {
@@ -136,24 +122,6 @@ ClipTextSpec spec_of(const ClipTextConfig& config, const WeightSource& source) {
 }
 
 }  // namespace
-
-std::uint64_t hash_of(const ClipTextConfig& config, std::uint64_t tensors) {
-  const auto number = [](auto value) {
-    return static_cast<std::uint64_t>(value);
-  };
-  const std::uint64_t parts[] = {tensors,
-                                 number(config.vocab_size),
-                                 number(config.hidden_size),
-                                 number(config.intermediate_size),
-                                 number(config.num_layers),
-                                 number(config.num_heads),
-                                 number(config.max_tokens),
-                                 number(config.activation),
-                                 std::bit_cast<std::uint32_t>(config.eps),
-                                 number(config.eos_token_id),
-                                 number(config.projection_dim)};
-  return xxh3_64(std::as_bytes(std::span(parts)));
-}
 
 std::vector<TensorSpec> clip_text_tensors(const ClipTextConfig& config,
                                           std::string_view prefix) {

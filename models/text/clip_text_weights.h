@@ -8,6 +8,7 @@
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/linear.h"
+#include "models/config_fields.h"
 #include "models/json.h"
 #include "models/norm_weights.h"
 #include "models/text/encoder_parts.h"
@@ -41,14 +42,24 @@ struct ClipTextConfig {
   }
 };
 
+constexpr void visit_fields(auto& visit, AnyConst<ClipTextConfig> auto& c) {
+  visit({"vocab_size", 1, 10'000'000}, c.vocab_size);
+  visit({"hidden_size", 1, 65536}, c.hidden_size);
+  visit({"intermediate_size", 1, 1 << 20}, c.intermediate_size);
+  visit({"num_hidden_layers", 1, 4096}, c.num_layers);
+  visit({"num_attention_heads", 1, 1024}, c.num_heads);
+  visit({"max_position_embeddings", 1, 4096}, c.max_tokens);
+  visit(ParsedKey({"hidden_act"}), c.activation);
+  visit({.name = "layer_norm_eps", .not_negative = true}, c.eps);
+  visit({"eos_token_id", -1, 10'000'000}, c.eos_token_id);
+  visit(ParsedKey({"projection_dim"}), c.projection_dim);
+}
+static_assert(lists_all_members<ClipTextConfig>());
+
 /// Reads config.json of CLIPTextModel, or of CLIPTextModelWithProjection.
 /// Errors: Errc::corrupt_file; Errc::unsupported.
 [[nodiscard]] ClipTextConfig parse_clip_text_config(const Json& json,
                                                     bool has_projection);
-
-/// XXH3-64 of the configuration and of the hash of all tensors.
-[[nodiscard]] std::uint64_t hash_of(const ClipTextConfig& config,
-                                    std::uint64_t tensors);
 
 struct ClipTextLayer {
   NormWeights norm_1, norm_2;

@@ -1,12 +1,9 @@
 #include "models/text/t5_weights.h"
 
-#include <bit>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 
 namespace troupe::models {
 namespace {
@@ -25,12 +22,6 @@ void parse_feed_forward(const Json& json, T5Config& config) {
       json, key,
       json.string("dense_act_fn",
                   name == "gated-gelu" ? "gelu_new" : activation));
-}
-
-/// A number with two names, of which `other` counts where it is there.
-std::int64_t named_twice(const Json& json, const char* name, const char* other,
-                         std::int64_t missing, std::int64_t most) {
-  return json.integer(json.has(other) ? other : name, missing, 1, most);
 }
 
 struct T5LayerSpec {
@@ -105,46 +96,12 @@ T5Spec spec_of(const T5Config& config, const WeightSource& source) {
 
 }  // namespace
 
-std::uint64_t hash_of(const T5Config& config, std::uint64_t tensors) {
-  const auto number = [](auto value) {
-    return static_cast<std::uint64_t>(value);
-  };
-  const std::uint64_t parts[] = {tensors,
-                                 number(config.vocab_size),
-                                 number(config.d_model),
-                                 number(config.d_kv),
-                                 number(config.d_ff),
-                                 number(config.num_layers),
-                                 number(config.num_heads),
-                                 number(config.num_buckets),
-                                 number(config.max_distance),
-                                 std::bit_cast<std::uint32_t>(config.eps),
-                                 number(config.activation),
-                                 number(config.gated)};
-  return xxh3_64(std::as_bytes(std::span(parts)));
-}
-
 T5Config parse_t5_config(const Json& json) {
   require(!json.boolean("is_decoder", false), Errc::unsupported, json.place(),
           "is_decoder: got true, expected false",
           "tokens of an encoder see each other");
   T5Config config;
-  config.vocab_size = json.integer("vocab_size", 32128, 1, 10'000'000);
-  config.d_model = named_twice(json, "d_model", "hidden_size", 512, 65536);
-  config.d_kv = named_twice(json, "d_kv", "head_dim", 64, 1024);
-  config.d_ff = json.integer("d_ff", 2048, 1, 1 << 20);
-  config.num_layers =
-      named_twice(json, "num_layers", "num_hidden_layers", 6, 4096);
-  config.num_heads =
-      named_twice(json, "num_heads", "num_attention_heads", 8, 1024);
-  config.num_buckets =
-      json.integer("relative_attention_num_buckets", 32, 4, 65536);
-  config.max_distance =
-      json.integer("relative_attention_max_distance", 128, 1, 1 << 20);
-  config.eps = static_cast<float>(json.number("layer_norm_epsilon", 1e-6));
-  require(config.eps >= 0, Errc::corrupt_file, json.place(),
-          "layer_norm_epsilon: got a negative number, expected 0 or more",
-          "correct this file");
+  read_fields(json, config);
   // The logarithm of their ratio is divided by.
   require(config.max_distance > config.num_buckets / 4, Errc::corrupt_file,
           json.place(),

@@ -8,6 +8,7 @@
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/linear.h"
+#include "models/config_fields.h"
 #include "models/json.h"
 #include "models/text/encoder_parts.h"
 #include "models/weight_source.h"
@@ -43,13 +44,24 @@ struct T5Config {
   }
 };
 
+constexpr void visit_fields(auto& visit, AnyConst<T5Config> auto& c) {
+  visit({"vocab_size", 1, 10'000'000}, c.vocab_size);
+  visit({"d_model", 1, 65536, "hidden_size"}, c.d_model);
+  visit({"d_kv", 1, 1024, "head_dim"}, c.d_kv);
+  visit({"d_ff", 1, 1 << 20}, c.d_ff);
+  visit({"num_layers", 1, 4096, "num_hidden_layers"}, c.num_layers);
+  visit({"num_heads", 1, 1024, "num_attention_heads"}, c.num_heads);
+  visit({"relative_attention_num_buckets", 4, 65536}, c.num_buckets);
+  visit({"relative_attention_max_distance", 1, 1 << 20}, c.max_distance);
+  visit({.name = "layer_norm_epsilon", .not_negative = true}, c.eps);
+  visit(ParsedKey({"feed_forward_proj"}), c.activation);
+  visit(ParsedKey({"feed_forward_proj"}), c.gated);
+}
+static_assert(lists_all_members<T5Config>());
+
 /// Reads config.json of T5EncoderModel.
 /// Errors: Errc::corrupt_file; Errc::unsupported.
 [[nodiscard]] T5Config parse_t5_config(const Json& json);
-
-/// XXH3-64 of the configuration and of the hash of all tensors.
-[[nodiscard]] std::uint64_t hash_of(const T5Config& config,
-                                    std::uint64_t tensors);
 
 struct T5Layer {
   Tensor norm_1, norm_2;         ///< [D] f32
