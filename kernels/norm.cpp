@@ -156,8 +156,14 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
     case DeviceKind::cuda:
       return cuda::group_norm(ctx, x, weight, bias, num_groups, eps, activation,
                               out);
-    case DeviceKind::meter:
+    case DeviceKind::meter: {
+      const Workspace::Scope scope(ctx.workspace());
+      if (ctx.kind() == DeviceKind::cpu) {
+        (void)ctx.workspace().take({cpu::group_norm_bytes(x.shape())},
+                                   DType::u8);
+      }
       return;
+    }
   }
   throw_no_backend(kPlace, ctx.device());
 }

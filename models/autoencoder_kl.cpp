@@ -1,8 +1,11 @@
 #include "models/autoencoder_kl.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "kernels/attention.h"
 #include "kernels/conv2d.h"
@@ -10,11 +13,13 @@
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 #include "kernels/elementwise.h"
+#include "kernels/linear.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
 #include "models/activation_names.h"
-#include "models/autoencoder_kl_weights.h"
+#include "models/network/layer_reader.h"
 #include "models/ping_pong.h"
+#include "models/resnet.h"
 
 // C latent channels, h and w latent sides; inside, [1, H, W, channels].
 
@@ -65,6 +70,88 @@ void check_per_channel(const Json& json, const char* key,
                     " numbers, expected " + std::to_string(channels),
                 "correct this file");
   }
+}
+
+struct VaeAttention {
+  NormWeights norm;
+  kernels::PackedLinear qkv, out;
+};
+
+struct VaeUpBlock {
+  std::vector<ResnetWeights> resnets;
+  std::vector<VaeAttention> attentions;  ///< none, or one after each resnet
+  std::optional<kernels::PackedConv2d> upsampler;
+};
+
+/// The tensors of attention, under the names that `source` has: files of 2022
+/// call the projections query, key, value and proj_attn.
+AttentionSpec attention_of(const std::string& name, std::int64_t width,
+                           const WeightSource* source) {
+  const auto layer = [&](const char* now, const char* old) {
+    const bool is_old =
+        source != nullptr && !source->has(name + now + ".weight");
+    LinearSpec spec = linear_spec(name + (is_old ? old : now), width, width);
+    spec.weight.may_be_convolution = true;
+    return spec;
+  };
+  return {layer("to_q", "query"), layer("to_k", "key"), layer("to_v", "value"),
+          layer("to_out.0", "proj_attn")};
+}
+
+VaeAttention read_attention(LayerReader& reader, const std::string& name,
+                            std::int64_t width) {
+  VaeAttention attention;
+  attention.norm = reader.norm(name + "group_norm", width);
+  const AttentionSpec spec = attention_of(name, width, reader.source());
+  attention.qkv = reader.fused({spec.q, spec.k, spec.v});
+  attention.out = reader.linear(spec.out);
+  return attention;
+}
+
+VaeUpBlock read_up_block(LayerReader& reader, const AutoencoderKlConfig& config,
+                         std::size_t index, std::int64_t out, std::int64_t in) {
+  const std::string name = "decoder.up_blocks." + std::to_string(index) + ".";
+  VaeUpBlock block;
+  for (std::int64_t i = 0; i <= config.layers_per_block; ++i) {
+    block.resnets.push_back(
+        read_resnet(reader, name + "resnets." + std::to_string(i) + ".", out,
+                    i == 0 ? in : out));
+    if (config.attends_in_up_block(index)) {
+      block.attentions.push_back(read_attention(
+          reader, name + "attentions." + std::to_string(i) + ".", out));
+    }
+  }
+  if (index + 1 < config.block_out_channels.size()) {
+    block.upsampler = reader.conv(name + "upsamplers.0.conv", out, out, 3);
+  }
+  return block;
+}
+
+/// The name that files of 2022 give a tensor, or its own.
+std::string legacy_name(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
+      kRenamed = {{{".to_q.", ".query."},
+                   {".to_k.", ".key."},
+                   {".to_v.", ".value."},
+                   {".to_out.0.", ".proj_attn."}}};
+  for (const auto& [now, old] : kRenamed) {
+    if (const auto at = name.find(now); at != std::string::npos) {
+      return std::string(name).replace(at, now.size(), old);
+    }
+  }
+  return name;
+}
+
+/// The specs under the names that `source` has.
+std::vector<TensorSpec> with_legacy_names(std::vector<TensorSpec> specs,
+                                          const WeightSource& source) {
+  for (TensorSpec& spec : specs) {
+    std::string legacy = legacy_name(spec.name);
+    if (legacy != spec.name && !source.has(spec.name) && source.has(legacy)) {
+      spec.name = std::move(legacy);
+    }
+  }
+  return specs;
 }
 
 /// Runs the decoder's layers on workspace memory.
@@ -125,24 +212,6 @@ std::int64_t most_elements(const AutoencoderKlConfig& config,
   return std::max(most, pixels * widths[0]);
 }
 
-/// Elements of the buffers inside a layer: two of a resnet; normed, qkv and
-/// attended of attention.
-std::int64_t inner_elements(const AutoencoderKlConfig& config,
-                            std::int64_t pixels) {
-  const auto& widths = config.block_out_channels;
-  std::int64_t most = 2 * most_elements(config, pixels);
-  if (config.mid_block_add_attention) {
-    most = std::max(most, 5 * pixels * widths.back());
-  }
-  for (std::size_t i = 0; i < config.up_block_attention.size(); ++i) {
-    if (config.attends_in_up_block(i)) {
-      most = std::max(most, 5 * pixels * widths[widths.size() - 1 - i]);
-    }
-    pixels *= 4;
-  }
-  return most;
-}
-
 /// Undoes the normalisation of latents, per channel.
 void denormalise(const AutoencoderKlConfig& config, const Tensor& latents,
                  Tensor& out) {
@@ -196,22 +265,58 @@ AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
   return config;
 }
 
-AutoencoderKl::AutoencoderKl(ExecContext& ctx, AutoencoderKlConfig config,
-                             DType compute, WeightSource& source)
+struct AutoencoderKl::Weights {
+  Weights(LayerReader& reader, const AutoencoderKlConfig& config) {
+    const auto& widths = config.block_out_channels;
+    const std::int64_t latent = config.latent_channels;
+    std::int64_t width = widths.back();
+    if (config.use_post_quant_conv) {
+      post_quant = reader.conv("post_quant_conv", latent, latent, 1);
+    }
+    conv_in = reader.conv("decoder.conv_in", width, latent, 3);
+    mid_1 = read_resnet(reader, "decoder.mid_block.resnets.0.", width, width);
+    if (config.mid_block_add_attention) {
+      mid_attention =
+          read_attention(reader, "decoder.mid_block.attentions.0.", width);
+    }
+    mid_2 = read_resnet(reader, "decoder.mid_block.resnets.1.", width, width);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const std::int64_t next = widths[widths.size() - 1 - i];
+      up_blocks.push_back(read_up_block(reader, config, i, next, width));
+      width = next;
+    }
+    norm_out = reader.norm("decoder.conv_norm_out", width);
+    conv_out = reader.conv("decoder.conv_out", config.out_channels, width, 3);
+  }
+
+  std::optional<kernels::PackedConv2d> post_quant;
+  kernels::PackedConv2d conv_in;
+  ResnetWeights mid_1, mid_2;
+  std::optional<VaeAttention> mid_attention;
+  std::vector<VaeUpBlock> up_blocks;
+  NormWeights norm_out;
+  kernels::PackedConv2d conv_out;
+};
+
+AutoencoderKl::AutoencoderKl(LayerReader& reader, AutoencoderKlConfig config,
+                             DType compute)
     : config_(std::move(config)),
       compute_(compute),
-      weights_(std::make_unique<const AutoencoderKlWeights>(
-          load_autoencoder_kl_weights(ctx, config_, compute, source))) {}
+      weights_(std::make_shared<const Weights>(reader, config_)),
+      parameter_bytes_(reader.num_bytes()) {}
+
+AutoencoderKl::AutoencoderKl(ExecContext& ctx, AutoencoderKlConfig config,
+                             DType compute, WeightSource& source)
+    : config_(std::move(config)), compute_(compute) {
+  source.check(with_legacy_names(autoencoder_kl_tensors(config_), source));
+  LayerReader reader(ctx, compute, source);
+  weights_ = std::make_shared<const Weights>(reader, config_);
+  parameter_bytes_ = reader.num_bytes();
+  hash_ = hash_of(config_, source.hash());
+  ctx.synchronize();  // every context of the device may read them
+}
 
 AutoencoderKl::~AutoencoderKl() = default;
-
-std::size_t AutoencoderKl::parameter_bytes() const noexcept {
-  return weights_->num_bytes;
-}
-
-std::uint64_t AutoencoderKl::weights_hash() const noexcept {
-  return weights_->hash;
-}
 
 void AutoencoderKl::check(const Tensor& latents, const Tensor& out) const {
   const std::int64_t scale = config_.scale();
@@ -245,8 +350,12 @@ void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
   const Tensor scaled = kernels::on_device(ctx, denormalised);
   Tensor x = ctx.workspace().take({1, height, width, config_.latent_channels},
                                   compute_);
+  Tensor pixels = ctx.workspace().take(
+      {1, out.dim(1), out.dim(2), config_.out_channels}, DType::f32);
   kernels::to_channels_last(ctx, scaled, x);
-  const Tensor pixels = decode_tokens(ctx, x);  // [1, H, W, 3] f32
+  const std::uint64_t key[] = {static_cast<std::uint64_t>(height),
+                               static_cast<std::uint64_t>(width)};
+  ctx.replay(weights_, key, [&] { decode_tokens(ctx, x, pixels); });
   Tensor picture = out.reshape({1, out.dim(0), out.dim(1), out.dim(2)});
   if (out.device() == ctx.device()) {
     kernels::to_channels_first(ctx, pixels, picture);
@@ -257,8 +366,10 @@ void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
   kernels::copy(ctx, made, picture);
 }
 
-Tensor AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x) const {
-  const AutoencoderKlWeights& weights = *weights_;
+void AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x,
+                                  Tensor& pixels) const {
+  const Workspace::Scope scope(ctx.workspace());
+  const Weights& weights = *weights_;
   Decoder decoder(ctx, config_, compute_);
   PingPong hidden(ctx.workspace(), most_elements(config_, x.dim(1) * x.dim(2)),
                   compute_);
@@ -306,46 +417,72 @@ Tensor AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x) const {
   // The last norm's activation is SiLU whatever act_fn says.
   Tensor& top = hidden.now();
   decoder.norm(top, weights.norm_out, Activation::silu, top);
-  Tensor pixels = ctx.workspace().take(
-      {1, top.dim(1), top.dim(2), config_.out_channels}, DType::f32);
   kernels::conv2d(ctx, top, weights.conv_out, pixels);
-  return pixels;
 }
 
-std::uint64_t autoencoder_kl_required_bytes(const AutoencoderKlConfig& config,
-                                            DType compute, std::int64_t height,
-                                            std::int64_t width) {
-  const auto element = static_cast<std::int64_t>(size_of(compute));
-  std::int64_t parameters = 0;
+std::vector<TensorSpec> autoencoder_kl_tensors(
+    const AutoencoderKlConfig& config) {
+  std::vector<TensorSpec> specs;
+  LayerReader reader(specs);
+  (void)AutoencoderKl(reader, config, DType::f32);
+  return specs;
+}
+
+std::vector<std::string> autoencoder_kl_names(
+    const AutoencoderKlConfig& config) {
+  std::vector<std::string> names;
   for (const TensorSpec& spec : autoencoder_kl_tensors(config)) {
-    parameters += spec.shape.num_elements();
+    std::string legacy = legacy_name(spec.name);
+    if (legacy != spec.name) {
+      names.push_back(std::move(legacy));
+    }
+    names.push_back(spec.name);
   }
-  // Two buffers between layers, and what one layer takes.
-  const std::int64_t activations = 2 * most_elements(config, height * width) +
-                                   inner_elements(config, height * width);
-  const std::int64_t scale = config.scale();
-  return static_cast<std::uint64_t>((parameters + activations) * element +
-                                    height * width * scale * scale *
-                                        config.out_channels * 8);
+  return names;
 }
 
-ThreadScratch autoencoder_kl_scratch(const AutoencoderKlConfig& config,
-                                     DType compute, std::int64_t height,
-                                     std::int64_t width) {
-  const auto& widths = config.block_out_channels;
-  std::int64_t pixels = height * width;
-  ThreadScratch scratch;
-  scratch.add_convolution(9 * std::ranges::max(widths), compute);
-  if (config.mid_block_add_attention) {
-    scratch.add_attention(pixels, widths.back(), compute);
-  }
-  for (std::size_t i = 0; i < config.up_block_attention.size(); ++i) {
-    if (config.attends_in_up_block(i)) {
-      scratch.add_attention(pixels, widths[widths.size() - 1 - i], compute);
-    }
-    pixels *= 4;
-  }
-  return scratch;
+std::uint64_t autoencoder_kl_weights_hash(ExecContext& ctx,
+                                          const AutoencoderKlConfig& config,
+                                          WeightSource& source) {
+  source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
+  LayerReader reader(ctx, source);
+  (void)AutoencoderKl(reader, config, DType::f32);
+  return hash_of(config, source.hash());
+}
+
+namespace {
+
+/// A CPU has no f16.
+std::shared_ptr<Meter> meter_for(DType compute) {
+  return std::make_shared<Meter>(compute == DType::f16 ? DeviceKind::cuda
+                                                       : DeviceKind::cpu);
+}
+
+}  // namespace
+
+DecodeCosts autoencoder_kl_costs(const AutoencoderKlConfig& config,
+                                 DType compute, std::int64_t height,
+                                 std::int64_t width) {
+  ExecContext ctx(meter_for(compute));
+  LayerReader reader(ctx, compute, WeightPlacement::resident);
+  const AutoencoderKl decoder(reader, config, compute);
+  const std::int64_t scale = config.scale();
+  Tensor picture({config.out_channels, scale * height, scale * width},
+                 DType::f32);
+  decoder.decode(ctx,
+                 ctx.empty({config.latent_channels, height, width}, DType::f32),
+                 picture);
+  return {.flops = ctx.meter().flops(),
+          .bytes = ctx.workspace().peak_bytes() + picture.num_bytes(),
+          .scratch = {ctx.meter().attention_thread_bytes(),
+                      ctx.meter().convolution_thread_bytes()}};
+}
+
+std::uint64_t autoencoder_kl_weights_bytes(const AutoencoderKlConfig& config,
+                                           DType compute) {
+  ExecContext ctx(meter_for(compute));
+  LayerReader reader(ctx, compute, WeightPlacement::resident);
+  return AutoencoderKl(reader, config, compute).parameter_bytes();
 }
 
 }  // namespace troupe::models

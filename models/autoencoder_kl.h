@@ -82,10 +82,21 @@ static_assert(lists_all_members<AutoencoderKlConfig>());
 [[nodiscard]] std::vector<std::string> autoencoder_kl_names(
     const AutoencoderKlConfig& config);
 
-/// Floating-point operations to decode one picture from `latent_pixels` = h·w:
-/// those of convolutions and attention, without element-wise work.
-[[nodiscard]] double autoencoder_kl_flops(const AutoencoderKlConfig& config,
-                                          std::int64_t latent_pixels);
+/// What decoding latents of one size costs.
+struct DecodeCosts {
+  /// Floating-point operations of convolutions and attention, without
+  /// element-wise work.
+  double flops = 0;
+  std::uint64_t bytes = 0;  ///< of activations, with the picture
+  ThreadScratch scratch;    ///< on a CPU, for its threads, in addition
+};
+/// From a metered run of the decoder (kernels/core/meter.h).
+[[nodiscard]] DecodeCosts autoencoder_kl_costs(
+    const AutoencoderKlConfig& config, DType compute, std::int64_t height,
+    std::int64_t width);
+/// Bytes of the packed weights.
+[[nodiscard]] std::uint64_t autoencoder_kl_weights_bytes(
+    const AutoencoderKlConfig& config, DType compute);
 
 /// The weights_hash() that the loaded decoder would have. Nothing is packed,
 /// and one tensor at a time is in memory. Errors: as WeightSource;
@@ -93,16 +104,19 @@ static_assert(lists_all_members<AutoencoderKlConfig>());
 [[nodiscard]] std::uint64_t autoencoder_kl_weights_hash(
     ExecContext& ctx, const AutoencoderKlConfig& config, WeightSource& source);
 
-struct AutoencoderKlWeights;
+class LayerReader;
 
 /// The decoder of the latent autoencoder (Rombach et al. 2022,
-/// arXiv:2112.10752). Channels last inside; activations in `compute`.
+/// arXiv:2112.10752). Channels last inside; activations in `compute`. On a GPU
+/// decoding is recorded for each size of latents (ExecContext::replay).
 /// Immutable; Thread: any, one ctx per thread.
 class AutoencoderKl {
  public:
   /// Errors: as WeightSource.
   AutoencoderKl(ExecContext& ctx, AutoencoderKlConfig config, DType compute,
                 WeightSource& source);
+  /// Layers as the reader gives them.
+  AutoencoderKl(LayerReader& reader, AutoencoderKlConfig config, DType compute);
   ~AutoencoderKl();
   AutoencoderKl(const AutoencoderKl&) = delete;
   AutoencoderKl& operator=(const AutoencoderKl&) = delete;
@@ -110,9 +124,11 @@ class AutoencoderKl {
   [[nodiscard]] const AutoencoderKlConfig& config() const noexcept {
     return config_;
   }
-  [[nodiscard]] std::size_t parameter_bytes() const noexcept;
+  [[nodiscard]] std::size_t parameter_bytes() const noexcept {
+    return parameter_bytes_;
+  }
   /// XXH3-64 of tensors and configuration.
-  [[nodiscard]] std::uint64_t weights_hash() const noexcept;
+  [[nodiscard]] std::uint64_t weights_hash() const noexcept { return hash_; }
 
   /// Decodes latents z [C, h, w] f32 to the picture `out` [out_channels, s·h,
   /// s·w] f32, s = scale(). Its values are about −1 to 1, not clamped. Both may
@@ -125,21 +141,16 @@ class AutoencoderKl {
   void check(const Tensor& latents, const Tensor& out) const;
 
  private:
-  [[nodiscard]] Tensor decode_tokens(ExecContext& ctx, Tensor x) const;
+  /// x [1, h, w, C] in the compute type; pixels [1, s·h, s·w, out_channels]
+  /// f32.
+  void decode_tokens(ExecContext& ctx, Tensor x, Tensor& pixels) const;
 
   AutoencoderKlConfig config_;
   DType compute_;
-  std::unique_ptr<const AutoencoderKlWeights> weights_;
+  struct Weights;
+  std::shared_ptr<const Weights> weights_;  ///< also the owner of recordings
+  std::size_t parameter_bytes_ = 0;
+  std::uint64_t hash_ = 0;
 };
-
-/// Bytes needed to decode latents of this size: packed weights and activations.
-/// For height or width 0: the weights alone.
-[[nodiscard]] std::uint64_t autoencoder_kl_required_bytes(
-    const AutoencoderKlConfig& config, DType compute, std::int64_t height,
-    std::int64_t width);
-/// Memory of decoding on the CPU for its threads, in addition.
-[[nodiscard]] ThreadScratch autoencoder_kl_scratch(
-    const AutoencoderKlConfig& config, DType compute, std::int64_t height,
-    std::int64_t width);
 
 }  // namespace troupe::models

@@ -30,8 +30,8 @@ struct ConfigKey {
   std::int64_t most = 0;
   const char* other_name = nullptr;  ///< counts where the file has it
   bool not_negative = false;         ///< of a float or a double
-  /// Came when there were hashes already. These fields enter the hash behind all
-  /// others, and only if one of them is set.
+  /// Came when there were hashes already. These fields enter the hash behind
+  /// all others, and only if one of them is set.
   bool is_newer = false;
   bool is_hashed = true;
   bool has_length = true;  ///< the hash of a list begins with its length

@@ -103,34 +103,22 @@ std::int64_t DecoderDescription::tile_side() const noexcept {
 
 double DecoderDescription::flops(const Shape& latents,
                                  std::int64_t tile) const {
-  return tile > 0 ? tiled_flops(config_, latents, tile)
-                  : autoencoder_kl_flops(config_,
-                                         latents.num_elements() / latents[0]);
+  return tiled_costs(config_, DType::f32, latents, tile).flops;
 }
 
 std::uint64_t DecoderDescription::weights_bytes(DType compute) const {
-  return autoencoder_kl_required_bytes(config_, compute, 0, 0);
+  return autoencoder_kl_weights_bytes(config_, compute);
 }
 
 std::uint64_t DecoderDescription::picture_bytes(const Shape& latents,
                                                 DType compute,
                                                 std::int64_t tile) const {
-  const std::size_t rank = latents.rank();
-  const std::uint64_t all =
-      tile > 0 ? tiled_required_bytes(config_, compute, latents, tile)
-               : autoencoder_kl_required_bytes(
-                     config_, compute, latents[rank - 2], latents[rank - 1]);
-  return all - weights_bytes(compute);
+  return tiled_costs(config_, compute, latents, tile).bytes;
 }
 
 ThreadScratch DecoderDescription::scratch(const Shape& latents, DType compute,
                                           std::int64_t tile) const {
-  const std::size_t rank = latents.rank();
-  const auto side = [&](std::int64_t whole) {
-    return tile > 0 ? std::min(tile, whole) : whole;
-  };
-  return autoencoder_kl_scratch(config_, compute, side(latents[rank - 2]),
-                                side(latents[rank - 1]));
+  return tiled_costs(config_, compute, latents, tile).scratch;
 }
 
 /// The encoder is never read: names of modules identify its tensors.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/copy.h"
@@ -164,40 +165,45 @@ void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
   }
 }
 
-std::uint64_t tiled_required_bytes(const AutoencoderKlConfig& config,
-                                   DType compute, const Shape& latents,
-                                   std::int64_t side) {
+DecodeCosts tiled_costs(const AutoencoderKlConfig& config, DType compute,
+                        const Shape& latents, std::int64_t side) {
+  const std::int64_t height = latents[latents.rank() - 2];
+  const std::int64_t width = latents[latents.rank() - 1];
+  if (side == 0) {
+    return autoencoder_kl_costs(config, compute, height, width);
+  }
   const Grid grid(latents, side);
+  // There may be many tiles of the same size.
+  std::map<std::pair<std::int64_t, std::int64_t>, DecodeCosts> known;
+  const auto of_tile = [&](std::int64_t i, std::int64_t j) {
+    const std::pair sides{grid.down.extent(i), grid.across.extent(j)};
+    const auto found = known.find(sides);
+    return found != known.end()
+               ? found->second
+               : known
+                     .emplace(sides,
+                              autoencoder_kl_costs(config, compute, sides.first,
+                                                   sides.second))
+                     .first->second;
+  };
+  DecodeCosts costs = of_tile(0, 0);  // the largest
+  costs.flops = 0;
+  for (std::int64_t i = 0; i < grid.down.count(); ++i) {
+    for (std::int64_t j = 0; j < grid.across.count(); ++j) {
+      costs.flops += of_tile(i, j).flops;
+    }
+  }
   const std::int64_t scale = config.scale();
   const std::int64_t rows = grid.down.extent(0);
   const std::int64_t columns = grid.across.extent(0);
-  const std::int64_t picture = grid.down.length * grid.across.length * scale;
   // One edge for each column of tiles, the left neighbour's edge, and the edge
   // in progress.
   const std::int64_t edges = (grid.across.count() + 2) *
                              std::min(grid.down.overlap(), rows) *
                              std::max(rows, columns) * scale;
-  return autoencoder_kl_required_bytes(config, compute, rows, columns) +
-         static_cast<std::uint64_t>((picture + edges) * scale *
-                                    config.out_channels * 4);
-}
-
-double tiled_flops(const AutoencoderKlConfig& config, const Shape& latents,
-                   std::int64_t side) {
-  const Grid grid(latents, side);
-  std::map<std::int64_t, double> of_pixels;  // there may be many small tiles
-  double flops = 0;
-  for (std::int64_t i = 0; i < grid.down.count(); ++i) {
-    for (std::int64_t j = 0; j < grid.across.count(); ++j) {
-      const std::int64_t pixels = grid.down.extent(i) * grid.across.extent(j);
-      const auto [known, is_new] = of_pixels.try_emplace(pixels);
-      if (is_new) {
-        known->second = autoencoder_kl_flops(config, pixels);
-      }
-      flops += known->second;
-    }
-  }
-  return flops;
+  costs.bytes += static_cast<std::uint64_t>((height * width * scale + edges) *
+                                            scale * config.out_channels * 4);
+  return costs;
 }
 
 }  // namespace troupe::models

@@ -34,16 +34,12 @@ inline constexpr std::int64_t kSmallestTile = 2;
 void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
                      const Tensor& latents, std::int64_t side, Tensor& out);
 
-/// autoencoder_kl_required_bytes for latents [C, …, h, w] in tiles: weights,
-/// activations of a tile, the picture, and the edges of tiles that wait for
+/// autoencoder_kl_costs for latents [C, …, h, w] in tiles of `side` latents, or
+/// whole if that is 0. Operations: what overlaps counts as often as it is
+/// computed. Memory: a tile, the picture, and the edges of tiles that wait for
 /// their neighbours.
-[[nodiscard]] std::uint64_t tiled_required_bytes(
-    const AutoencoderKlConfig& config, DType compute, const Shape& latents,
-    std::int64_t side);
-
-/// autoencoder_kl_flops for latents [C, …, h, w] in tiles: what overlaps counts
-/// as often as it is computed.
-[[nodiscard]] double tiled_flops(const AutoencoderKlConfig& config,
-                                 const Shape& latents, std::int64_t side);
+[[nodiscard]] DecodeCosts tiled_costs(const AutoencoderKlConfig& config,
+                                      DType compute, const Shape& latents,
+                                      std::int64_t side);
 
 }  // namespace troupe::models

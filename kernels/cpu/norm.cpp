@@ -130,6 +130,13 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   });
 }
 
+std::int64_t group_norm_bytes(const Shape& x) {
+  const std::int64_t blocks = (x[1] * x[2] + kBlockPixels - 1) / kBlockPixels;
+  return x[0] * 2 * x[3] *
+         (blocks * static_cast<std::int64_t>(sizeof(double)) +
+          static_cast<std::int64_t>(sizeof(float)));
+}
+
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out) {

@@ -247,12 +247,12 @@ TEST(TiledDecode, TakesTheMemoryThatWasForecast) {
   Tensor picture({3, 160, 128}, DType::f32);
   decode_in_tiles(ctx, decoder, noise({4, 80, 64}), 16, picture);
   const auto tiled = [&](std::int64_t height, std::int64_t width) {
-    return tiled_required_bytes(config, DType::f32, {4, height, width}, 16);
+    return tiled_costs(config, DType::f32, {4, height, width}, 16).bytes;
   };
   const auto whole = [&](std::int64_t side) {
-    return autoencoder_kl_required_bytes(config, DType::f32, side, side);
+    return autoencoder_kl_costs(config, DType::f32, side, side).bytes;
   };
-  EXPECT_LE(ctx.workspace().capacity_bytes(), whole(16) - whole(0));
+  EXPECT_LE(ctx.workspace().peak_bytes(), whole(16));
   // A tile, and of four times the latents no more than picture and edges.
   EXPECT_GT(tiled(64, 64), whole(16));
   EXPECT_LT(tiled(128, 128) - tiled(64, 64), 3 * 128 * 128 * 3 * 4 * 1.5);
@@ -261,12 +261,13 @@ TEST(TiledDecode, TakesTheMemoryThatWasForecast) {
 
 TEST(TiledDecode, CountsItsArithmetic) {
   AutoencoderKlConfig config;
-  const auto of = [&](std::int64_t pixels) {
-    return autoencoder_kl_flops(config, pixels);
+  const auto of = [&](std::int64_t height, std::int64_t width) {
+    return autoencoder_kl_costs(config, DType::f32, height, width).flops;
   };
   // Tiles begin at 0, 6 and 12: of 8, 7 and 1 rows, and of 8 and 4 columns.
-  EXPECT_DOUBLE_EQ(tiled_flops(config, {4, 13, 10}, 8),
-                   of(64) + of(32) + of(56) + of(28) + of(8) + of(4));
+  EXPECT_DOUBLE_EQ(
+      tiled_costs(config, DType::f32, {4, 13, 10}, 8).flops,
+      of(8, 8) + of(8, 4) + of(7, 8) + of(7, 4) + of(1, 8) + of(1, 4));
 }
 
 TEST(TiledDecode, HasTheTilesOfWhatTheDecoderWasTrainedWith) {

@@ -206,9 +206,10 @@ void vae(Bench& bench) {
   const std::int64_t side = bench.scaled(64);
   const Tensor latents = bench.random({4, side, side}, DType::f32);
   Tensor picture = bench.ctx.empty({3, 8 * side, 8 * side}, DType::f32);
-  bench.print_flops("vae-512",
-                    models::autoencoder_kl_flops(config, side * side),
-                    [&] { decoder.decode(bench.ctx, latents, picture); });
+  bench.print_flops(
+      "vae-512",
+      models::autoencoder_kl_costs(config, DType::bf16, side, side).flops,
+      [&] { decoder.decode(bench.ctx, latents, picture); });
 }
 
 }  // namespace
