@@ -7,8 +7,8 @@
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
-#include "models/boundary_skips.h"
-#include "models/diagnose.h"
+#include "models/network/boundary_skips.h"
+#include "models/network/diagnose.h"
 
 namespace troupe::actors {
 namespace {

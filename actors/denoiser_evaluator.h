@@ -8,7 +8,7 @@
 
 #include "actors/job_parts.h"
 #include "actors/prepared_conditions.h"
-#include "models/denoiser.h"
+#include "models/network/denoiser.h"
 #include "samplers/evaluator.h"
 
 namespace troupe::actors {
@@ -49,7 +49,7 @@ struct PreparationPlan {
 /// device. Conditions are prepared once on each device. The two guidance
 /// branches of a row go through the network as one forward pass, in the model's
 /// own order. Segments are block ranges; those of an onion keep the skips that
-/// the network names so (models/boundary_skips.h).
+/// the network names so (models/network/boundary_skips.h).
 /// Errors: Errc::internal for the context of a device without a copy.
 /// Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {

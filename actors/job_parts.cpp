@@ -8,7 +8,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/resize.h"
-#include "models/tiled_decode.h"
+#include "models/vae/tiled_decode.h"
 
 namespace troupe::actors {
 namespace {

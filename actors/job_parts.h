@@ -7,9 +7,9 @@
 
 #include "actors/job_record.h"
 #include "kernels/core/device.h"
-#include "models/autoencoder_kl.h"
-#include "models/denoiser.h"
-#include "models/first_use.h"
+#include "models/network/denoiser.h"
+#include "models/network/first_use.h"
+#include "models/vae/autoencoder_kl.h"
 #include "samplers/evaluator.h"
 #include "samplers/noise_source.h"
 #include "samplers/options.h"

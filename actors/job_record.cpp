@@ -12,7 +12,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"
-#include "models/tiled_decode.h"
+#include "models/vae/tiled_decode.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {

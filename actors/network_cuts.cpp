@@ -263,7 +263,7 @@ CutBytes bytes_of_cuts(const DenoiserInfo& info, std::span<const int> cuts,
           (s == 0 ? skip.made_before >= 0 : skip.made_before > cuts[s]) &&
           skip.made_before <= cuts[s + 1];
       kept += is_its_own && skip.taken_by >= cuts[s + 1]
-                  ? info.hidden_bytes(skip.made_before)
+                  ? skip.bytes
                   : 0;
     }
     if (shape == CutShape::onion && s + 1 < cuts.size() / 2) {

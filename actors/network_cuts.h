@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "models/denoiser.h"
+#include "models/network/denoiser.h"
 #include "samplers/options.h"
 
 // Where a job's network is cut, and what that costs: segment s is blocks

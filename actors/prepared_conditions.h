@@ -9,7 +9,7 @@
 #include <span>
 
 #include "actors/condition_store.h"
-#include "models/denoiser.h"
+#include "models/network/denoiser.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
-#include "models/tiled_decode.h"
+#include "models/vae/tiled_decode.h"
 
 namespace troupe::models {
 

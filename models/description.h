@@ -11,14 +11,14 @@
 
 #include "kernels/core/device.h"
 #include "kernels/core/fields.h"
-#include "models/autoencoder_kl.h"
-#include "models/checkpoint.h"
-#include "models/class_tensors.h"
-#include "models/denoiser.h"
-#include "models/placement.h"
-#include "models/segment.h"
-#include "models/thread_scratch.h"
-#include "models/weight_source.h"
+#include "models/files/checkpoint.h"
+#include "models/files/class_tensors.h"
+#include "models/files/weight_source.h"
+#include "models/network/denoiser.h"
+#include "models/network/placement.h"
+#include "models/network/segment.h"
+#include "models/network/thread_scratch.h"
+#include "models/vae/autoencoder_kl.h"
 
 namespace troupe::models {
 

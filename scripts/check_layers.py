@@ -13,6 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("kernels", "models", "samplers", "net", "config", "actors")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
+SHARDS = re.compile(r"\bShardContext\b|shard_context\.h")
 BUILD_OPTION = re.compile(r"^\s*#\s*if(?:def|ndef)?\b.*\bTROUPE_", re.M)
 
 # Element-wise and reduction kernels, which samplers may call.
@@ -98,6 +99,10 @@ def breaches_of(path, text):
             yield f"{path}: a public header names {name}"
         if kind == '"' and "/" not in name:
             yield f'{path}: "{name}" is not relative to the root'
+    if SHARDS.search(text) and path.startswith("models/") and \
+            not path.startswith("models/network/"):
+        yield (f"{path}: only models/network knows of shards "
+               "(a stage exchanges through Pass::attend)")
     if is_header and BUILD_OPTION.search(text):
         yield f"{path}: a public header has a build-option #if"
 
@@ -116,6 +121,7 @@ def self_test():
         ("kernels/core/a.cpp", "#include <fmt/format.h>\n"),
         ("net/a.h", "#ifdef TROUPE_WITH_CUDA\n#endif\n"),
         ("net/a.cpp", '#include "a.h"\n'),
+        ("models/dit/dit.cpp", "void run(ShardContext& shard);\n"),
         ("net/keys.cpp", "#include <zmq.h>\n"),
         ("net/keys.cpp", "#include <sodium.h>\n"),
         ("net/curve_keys.h", "#include <zmq.h>\n"),
@@ -124,7 +130,7 @@ def self_test():
         ("net/link.h", "#include <zmq.h>\n"),
     ]
     missed = [case for case in cases if not list(breaches_of(*case))]
-    fine = list(breaches_of("actors/a.cpp", '#include "models/dit.h"\n'
+    fine = list(breaches_of("actors/a.cpp", '#include "models/dit/dit.h"\n'
                             "#include <fmt/format.h>\n"
                             "#include <nlohmann/json.hpp>\n"))
     for case in missed:

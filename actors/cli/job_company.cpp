@@ -10,7 +10,7 @@
 #include "actors/cli/required_class.h"
 #include "actors/cli/versions.h"
 #include "kernels/core/log.h"
-#include "models/checkpoint_files.h"
+#include "models/files/checkpoint_files.h"
 
 namespace troupe::actors {
 namespace {

@@ -9,7 +9,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/network_cuts.h"
 #include "actors/plan.h"
-#include "models/tiled_decode.h"
+#include "models/vae/tiled_decode.h"
 #include "samplers/solver.h"
 
 namespace troupe::actors {

@@ -11,9 +11,9 @@
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
-#include "models/parted_denoiser.h"
-#include "models/tiled_decode.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
+#include "models/network/parted_denoiser.h"
+#include "models/vae/tiled_decode.h"
 
 namespace troupe::actors {
 namespace {

@@ -17,7 +17,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system/machine.h"
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 
 namespace troupe::actors {
 namespace {

@@ -9,8 +9,8 @@
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
-#include "models/safetensors.h"
-#include "models/stored_values.h"
+#include "models/files/safetensors.h"
+#include "models/files/stored_values.h"
 
 namespace troupe::actors {
 namespace {

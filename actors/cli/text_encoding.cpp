@@ -12,7 +12,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system/atomic_file.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
 
 namespace troupe::actors {
 namespace {

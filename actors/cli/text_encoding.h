@@ -14,7 +14,7 @@
 #include "actors/cli/job_devices.h"
 #include "actors/encoding_record.h"
 #include "kernels/core/context.h"
-#include "models/checkpoint.h"
+#include "models/files/checkpoint.h"
 #include "models/text/text_encoder.h"
 
 namespace troupe::actors {

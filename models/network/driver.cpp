@@ -6,9 +6,9 @@
 
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
+#include "models/layers/prompt_tensors.h"
 #include "models/network/network_meter.h"
 #include "models/network/pass.h"
-#include "models/prompt_tensors.h"
 
 // B rows of a group, W columns of a table or a modulation.
 
@@ -407,7 +407,7 @@ std::vector<const Prepared*> NetworkDriver::prepared_of(
     const bool fits =
         prepared != nullptr && prepared->place == network_->layout().place &&
         (prepared->segment == network_->segment() ||
-         (prepared->key_values.empty() && prepared->timesteps.empty()));
+         (prepared->prompt.empty() && prepared->timesteps.empty()));
     require(fits, Errc::invalid_argument, place_,
             "the condition was not prepared by this network");
     ctx.keep(prepared->memory);
@@ -515,9 +515,9 @@ void NetworkDriver::replay(ExecContext& ctx, const Group& group,
   }
   // Other prompts of as many tokens may get the memory later.
   for (const Prepared* prepared : group.prepared) {
-    if (!prepared->key_values.empty()) {
+    if (!prepared->prompt.empty()) {
       key.push_back(address_of(prepared->memory));
-      key.push_back(static_cast<std::uint64_t>(prepared->key_values[0].dim(1)));
+      key.push_back(static_cast<std::uint64_t>(prepared->prompt[0].dim(1)));
     }
   }
   ctx.replay(identity_, key, fn);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/denoiser.h"
+#include "models/network/denoiser.h"
 #include "models/network/network.h"
 
 namespace troupe::models {

@@ -11,9 +11,9 @@
 #include "kernels/core/context.h"
 #include "kernels/linear.h"
 #include "kernels/offload.h"
-#include "models/norm_weights.h"
-#include "models/placement.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
+#include "models/layers/norm_weights.h"
+#include "models/network/placement.h"
 
 namespace troupe::models {
 

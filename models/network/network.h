@@ -10,7 +10,7 @@
 #include "kernels/core/tensor.h"
 #include "kernels/offload.h"
 #include "models/condition.h"
-#include "models/segment.h"
+#include "models/network/segment.h"
 
 // What a network is: a list of stages over named streams. Stage 0 embeds the
 // latents, stage 1 + i is block i, and the last one makes the output. Around
@@ -52,10 +52,10 @@ struct Prepared final : public PreparedCondition {
   std::int64_t class_label = 0;
   /// What joins the embedding of the timestep: [1, 1, E] f32, or empty.
   Tensor vector;
-  /// Keys and values of a prompt, for each cross-attention of the segment in
-  /// the order of the blocks: [1, tokens, 2C] in the compute type, C columns
-  /// each. All lie in `memory`.
-  std::vector<Tensor> key_values;
+  /// What stages read of a prompt, [1, tokens, …] each: for Pass::attend_prompt
+  /// keys and values of each cross-attention of the segment, in the order of
+  /// the blocks, C columns each in the compute type. All lie in `memory`.
+  std::vector<Tensor> prompt;
   Tensor memory;
   /// The announced timesteps, ascending, and a row [W] f32 for each.
   std::vector<double> timesteps;

@@ -28,6 +28,17 @@ std::vector<SkipInfo> skips_of(const std::vector<Stage>& stages) {
   return skips;
 }
 
+/// Of a boundary behind a stage that makes one.
+std::size_t newest_skip_bytes(const std::vector<TensorKind>& boundary) {
+  std::size_t bytes = 0;
+  for (const TensorKind& tensor : boundary) {
+    if (tensor.name.starts_with("skip.")) {
+      bytes = tensor.num_bytes();  // they stand in the order of their making
+    }
+  }
+  return bytes;
+}
+
 std::unique_ptr<ExecContext> metering_context(DeviceKind kind) {
   return std::make_unique<ExecContext>(std::make_shared<Meter>(kind));
 }
@@ -112,13 +123,17 @@ DenoiserInfo NetworkDescription::info(const Shape& latents,
       hidden += tensor.name.starts_with("skip.") ? 0 : tensor.num_bytes();
     }
     if (metered.stages[i].makes_skip) {
-      hidden = tensors.back().num_bytes();
+      hidden += newest_skip_bytes(tensors);
     }
     info.blocks.push_back({.flops = figures.block_flops[i],
                            .parameter_bytes = metered.block_bytes[i],
                            .hidden_bytes = hidden});
   }
   info.skips = skips_of(metered.stages);
+  for (SkipInfo& skip : info.skips) {
+    skip.bytes = newest_skip_bytes(
+        figures.boundaries[static_cast<std::size_t>(skip.made_before)]);
+  }
   info.embed_flops = figures.embed_flops;
   info.finish_flops = figures.finish_flops;
   info.bytes_per_timestep = metered.bytes_per_timestep;

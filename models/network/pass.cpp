@@ -109,7 +109,7 @@ void Pass::attend_prompt(const Tensor& q, std::size_t index,
   // A call with one row has the same bits in every batch.
   for (std::int64_t i = 0; i < q.dim(0); ++i) {
     const Tensor& key_values =
-        prepared_[static_cast<std::size_t>(i)]->key_values[index];
+        prepared_[static_cast<std::size_t>(i)]->prompt[index];
     Tensor row = out.slice(i, i + 1);
     kernels::attention(ctx_, {q.slice(i, i + 1), 0}, {key_values, 0},
                        {key_values, num_heads * head_dim}, num_heads, head_dim,

@@ -8,8 +8,8 @@
 #include "kernels/attention.h"
 #include "kernels/core/context.h"
 #include "kernels/residual_stream.h"
+#include "models/layers/ping_pong.h"
 #include "models/network/network.h"
-#include "models/ping_pong.h"
 
 namespace troupe::models {
 
@@ -49,6 +49,10 @@ class Pass {
   [[nodiscard]] const Shape& latent_shape() const noexcept {
     return latent_shape_;
   }
+  /// What row i's condition left.
+  [[nodiscard]] const Prepared& prepared(std::int64_t i) const {
+    return *prepared_[static_cast<std::size_t>(i)];
+  }
   /// Workspace memory, in the compute type unless `dtype` says otherwise.
   [[nodiscard]] Tensor take(const Shape& shape) {
     return take(shape, compute());
@@ -85,7 +89,7 @@ class Pass {
               std::int64_t head_dim, Tensor& out) {
     attend(std::span(&stream, 1), num_heads, head_dim, std::span(&out, 1));
   }
-  /// Attention of queries [B, N, C] to key_values[index] of each row's
+  /// Attention of queries [B, N, C] to prompt[index] of each row's
   /// condition. Each row has keys of its own number, so padding of a prompt
   /// changes no bit.
   void attend_prompt(const Tensor& q, std::size_t index, std::int64_t num_heads,

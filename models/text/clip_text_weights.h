@@ -8,11 +8,11 @@
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/linear.h"
-#include "models/config_fields.h"
-#include "models/json.h"
-#include "models/norm_weights.h"
+#include "models/files/config_fields.h"
+#include "models/files/json.h"
+#include "models/files/weight_source.h"
+#include "models/layers/norm_weights.h"
 #include "models/text/encoder_parts.h"
-#include "models/weight_source.h"
 
 // D width, F width of the MLP, P width of the projection, V size of the
 // vocabulary.

@@ -13,9 +13,9 @@
 #include "kernels/core/tensor.h"
 #include "kernels/linear.h"
 #include "kernels/reduction.h"
-#include "models/json.h"
+#include "models/files/json.h"
+#include "models/files/weight_source.h"
 #include "models/text/text_encoder.h"
-#include "models/weight_source.h"
 
 /// What the text encoders have in common.
 namespace troupe::models {

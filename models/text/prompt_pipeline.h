@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "models/condition.h"
-#include "models/resolution_bins.h"
+#include "models/pixart/resolution_bins.h"
 #include "models/text/text_encoder.h"
 
 namespace troupe::models {

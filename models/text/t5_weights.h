@@ -8,10 +8,10 @@
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/linear.h"
-#include "models/config_fields.h"
-#include "models/json.h"
+#include "models/files/config_fields.h"
+#include "models/files/json.h"
+#include "models/files/weight_source.h"
 #include "models/text/encoder_parts.h"
-#include "models/weight_source.h"
 
 // D width, H heads, A = H · d_kv, F width of the MLP, V size of the vocabulary.
 

@@ -8,9 +8,9 @@
 #include "kernels/core/context.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensor.h"
-#include "models/class_tensors.h"
-#include "models/json.h"
-#include "models/weight_source.h"
+#include "models/files/class_tensors.h"
+#include "models/files/json.h"
+#include "models/files/weight_source.h"
 
 namespace troupe::models {
 

@@ -11,7 +11,7 @@
 #include "actors/job_parts.h"
 #include "actors/runtime.h"
 #include "actors/wire/codec.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/random_records.h"
 

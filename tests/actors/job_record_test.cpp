@@ -9,7 +9,7 @@
 #include "actors/runtime.h"
 #include "actors/wire/codec.h"
 #include "kernels/core/error.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
 #include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/random_records.h"

@@ -10,8 +10,8 @@
 
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
-#include "models/dit.h"
-#include "models/weight_source.h"
+#include "models/dit/dit.h"
+#include "models/files/weight_source.h"
 #include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 #include "tests/models/dit_cases.h"

@@ -13,7 +13,7 @@
 #include "actors/network_cuts.h"
 #include "kernels/core/error.h"
 #include "models/description.h"
-#include "models/json.h"
+#include "models/files/json.h"
 
 namespace troupe::actors {
 namespace {

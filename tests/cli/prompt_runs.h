@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/cli/program.h"
 
 // Runs from a prompt to a picture, with tiny pipelines of random weights. For

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "actors/artefacts/npz.h"
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {

@@ -13,7 +13,7 @@
 #include "config/known_keys.h"
 #include "config/load_config.h"
 #include "kernels/core/error.h"
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/core/temporary_folder.h"
 
 // A model is one row and its own files. These tests add a model that the

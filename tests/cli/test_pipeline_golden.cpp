@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "actors/artefacts/png.h"
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/cli/prompt_runs.h"
 
 namespace troupe::test {

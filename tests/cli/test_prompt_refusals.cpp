@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/cli/prompt_runs.h"
 
 namespace troupe::test {

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "kernels/core/noise.h"
-#include "models/autoencoder_kl.h"
-#include "models/tiled_decode.h"
+#include "models/vae/autoencoder_kl.h"
+#include "models/vae/tiled_decode.h"
 #include "tests/cuda/support.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 
 // Whole networks on a GPU against the CPU, and the promises of
-// models/denoiser.h there: rows are independent, cuts change nothing, by bytes.
+// models/network/denoiser.h there: rows are independent, cuts change nothing,
+// by bytes.
 
 namespace troupe::models {
 namespace {

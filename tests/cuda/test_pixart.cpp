@@ -10,7 +10,8 @@
 #include "tests/models/helpers.h"
 #include "tests/models/pixart_fixtures.h"
 
-// PixArt on a GPU against the CPU, and the promises of models/denoiser.h there.
+// PixArt on a GPU against the CPU, and the promises of
+// models/network/denoiser.h there.
 
 namespace troupe::models {
 namespace {

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "models/checkpoint.h"
+#include "models/files/checkpoint.h"
 #include "tests/cuda/support.h"
 #include "tests/models/helpers.h"
 #include "tests/models/loading.h"
 #include "tests/models/unet_fixtures.h"
 
 // The UNet on a GPU against the CPU and against diffusers, and the promises of
-// models/denoiser.h there.
+// models/network/denoiser.h there.
 
 namespace troupe::models {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "models/dit.h"
-#include "models/weight_source.h"
+#include "models/dit/dit.h"
+#include "models/files/weight_source.h"
 #include "tests/models/dit_cases.h"
 
 namespace troupe::models {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/core/allocation_guard.h"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/denoiser.h"
-#include "models/segment.h"
+#include "models/network/denoiser.h"
+#include "models/network/segment.h"
 
 namespace troupe::models {
 

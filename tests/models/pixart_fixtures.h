@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/core/noise.h"
-#include "models/pixart.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
+#include "models/pixart/pixart.h"
 #include "tests/models/dit_fixtures.h"
 
 namespace troupe::models {

@@ -1,8 +1,8 @@
 #include <tuple>
 
 #include "kernels/linear.h"
-#include "models/autoencoder_kl.h"
-#include "models/checkpoint.h"
+#include "models/files/checkpoint.h"
+#include "models/vae/autoencoder_kl.h"
 #include "tests/models/helpers.h"
 #include "tests/models/loading.h"
 

@@ -2,10 +2,10 @@
 #include <unistd.h>
 
 #include "kernels/core/system/atomic_file.h"
-#include "models/checkpoint.h"
-#include "models/checkpoint_files.h"
-#include "models/dit.h"
-#include "models/weight_source.h"
+#include "models/dit/dit.h"
+#include "models/files/checkpoint.h"
+#include "models/files/checkpoint_files.h"
+#include "models/files/weight_source.h"
 #include "tests/models/helpers.h"
 #include "tests/models/loading.h"
 

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/autoencoder_kl.h"
-#include "models/config_fields.h"
-#include "models/dit_config.h"
-#include "models/pixart_config.h"
+#include "models/dit/dit_config.h"
+#include "models/files/config_fields.h"
+#include "models/pixart/pixart_config.h"
 #include "models/text/clip_text_weights.h"
 #include "models/text/t5_weights.h"
-#include "models/unet_config.h"
+#include "models/unet/unet_config.h"
+#include "models/vae/autoencoder_kl.h"
 
 namespace troupe::models {
 namespace {

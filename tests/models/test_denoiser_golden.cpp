@@ -5,7 +5,7 @@
 
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
-#include "models/checkpoint.h"
+#include "models/files/checkpoint.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 #include "tests/models/loading.h"

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "kernels/elementwise.h"
-#include "models/diagnose.h"
+#include "models/network/diagnose.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 

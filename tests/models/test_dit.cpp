@@ -3,8 +3,8 @@
 
 #include "kernels/core/noise.h"
 #include "kernels/reduction.h"
-#include "models/checkpoint.h"
-#include "models/dit.h"
+#include "models/dit/dit.h"
+#include "models/files/checkpoint.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 

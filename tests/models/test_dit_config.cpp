@@ -1,4 +1,4 @@
-#include "models/dit_config.h"
+#include "models/dit/dit_config.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

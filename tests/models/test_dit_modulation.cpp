@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "kernels/linear.h"
-#include "models/dit.h"
+#include "models/dit/dit.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

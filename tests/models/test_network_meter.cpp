@@ -1,7 +1,7 @@
 // What a metered run says of a network, held against the formulas of the
 // architectures and against real runs.
 
-#include "models/unet_layout.h"
+#include "models/unet/unet_layout.h"
 #include "tests/models/helpers.h"
 #include "tests/models/unet_fixtures.h"
 

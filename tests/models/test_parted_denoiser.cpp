@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "models/parted_denoiser.h"
+#include "models/network/parted_denoiser.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 

@@ -1,7 +1,7 @@
 // What PixArt promises: cuts, batches, threads and paddings change no bit.
 
 #include "kernels/linear.h"
-#include "models/pixart.h"
+#include "models/pixart/pixart.h"
 #include "tests/models/helpers.h"
 #include "tests/models/pixart_fixtures.h"
 

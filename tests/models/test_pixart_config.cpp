@@ -1,5 +1,5 @@
 #include "models/description.h"
-#include "models/pixart_config.h"
+#include "models/pixart/pixart_config.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

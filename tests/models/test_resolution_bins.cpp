@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "models/resolution_bins.h"
+#include "models/pixart/resolution_bins.h"
 #include "models/text/prompt_pipeline.h"
 
 namespace troupe::models {

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

@@ -3,7 +3,7 @@
 #include "kernels/core/noise.h"
 #include "kernels/linear.h"
 #include "models/description.h"
-#include "models/tiled_decode.h"
+#include "models/vae/tiled_decode.h"
 #include "tests/models/helpers.h"
 #include "tests/models/loading.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "kernels/linear.h"
-#include "models/boundary_skips.h"
-#include "models/unet.h"
+#include "models/network/boundary_skips.h"
+#include "models/unet/unet.h"
 #include "tests/models/helpers.h"
 #include "tests/models/unet_fixtures.h"
 

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "models/description.h"
-#include "models/unet.h"
-#include "models/unet_config.h"
-#include "models/unet_layout.h"
+#include "models/unet/unet.h"
+#include "models/unet/unet_config.h"
+#include "models/unet/unet_layout.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

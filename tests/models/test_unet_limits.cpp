@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "models/unet.h"
+#include "models/unet/unet.h"
 #include "tests/models/helpers.h"
 #include "tests/models/unet_fixtures.h"
 

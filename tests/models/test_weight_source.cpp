@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {

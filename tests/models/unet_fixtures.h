@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "models/unet.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
+#include "models/unet/unet.h"
 #include "tests/models/pixart_fixtures.h"
 
 namespace troupe::models {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kernels/elementwise.h"
-#include "models/dit.h"
-#include "models/weight_source.h"
+#include "models/dit/dit.h"
+#include "models/files/weight_source.h"
 #include "tests/models/dit_cases.h"
 #include "tests/models/gaussian_mixture.h"
 #include "tests/parallel/picard_rounds.h"

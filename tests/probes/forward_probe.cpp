@@ -31,8 +31,8 @@
 #include "kernels/core/noise.h"
 #include "kernels/core/shard_context.h"
 #include "kernels/core/system/machine.h"
-#include "models/checkpoint.h"
-#include "models/weight_source.h"
+#include "models/files/checkpoint.h"
+#include "models/files/weight_source.h"
 #include "tests/models/loading.h"
 
 namespace {

@@ -20,8 +20,8 @@
 #include "kernels/norm.h"
 #include "kernels/residual_stream.h"
 #include "kernels/rope.h"
-#include "models/autoencoder_kl.h"
-#include "models/weight_source.h"
+#include "models/files/weight_source.h"
+#include "models/vae/autoencoder_kl.h"
 #include "tests/probes/gpu_bench.h"
 
 namespace {

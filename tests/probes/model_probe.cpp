@@ -16,9 +16,9 @@
 #include "kernels/core/context.h"
 #include "kernels/core/error.h"
 #include "kernels/core/shard_context.h"
-#include "models/checkpoint.h"
-#include "models/safetensors.h"
-#include "models/tiled_decode.h"
+#include "models/files/checkpoint.h"
+#include "models/files/safetensors.h"
+#include "models/vae/tiled_decode.h"
 #include "tests/models/loading.h"
 
 namespace {

@@ -17,7 +17,7 @@
 #include "kernels/core/context.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system/machine.h"
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 #include "tests/models/text/encoder_cases.h"
 
 namespace {

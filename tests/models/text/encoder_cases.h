@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "models/json.h"
-#include "models/safetensors.h"
+#include "models/files/json.h"
+#include "models/files/safetensors.h"
 #include "models/text/text_encoder.h"
 
 namespace troupe::models {

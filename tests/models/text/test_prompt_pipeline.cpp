@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/checkpoint.h"
+#include "models/files/checkpoint.h"
 #include "models/text/prompt_pipeline.h"
 #include "models/text/prompt_syntax.h"
 #include "models/text/python_text.h"

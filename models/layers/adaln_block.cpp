@@ -1,0 +1,92 @@
+#include "models/layers/adaln_block.h"
+
+#include "kernels/activation.h"
+
+namespace troupe::models {
+namespace {
+
+/// Parts of a block's modulation.
+enum AdalnPart {
+  kAttentionShift,
+  kAttentionScale,
+  kAttentionGate,
+  kMlpShift,
+  kMlpScale,
+  kMlpGate
+};
+
+}  // namespace
+
+using kernels::Activation;
+
+void AdalnLayers::read_attention(LayerReader& reader, const std::string& name,
+                                 const AdalnShape& shape, bool bias) {
+  const AttentionSpec spec =
+      attention_spec(name + "attn1", shape.width(), bias);
+  qkv = reader.fused({spec.q, spec.k, spec.v});
+  out = reader.linear(spec.out);
+}
+
+void AdalnLayers::read_feed_forward(LayerReader& reader,
+                                    const std::string& name,
+                                    const AdalnShape& shape) {
+  mlp_up = reader.linear(
+      linear_spec(name + "ff.net.0.proj", shape.mlp_up_width(), shape.width()));
+  mlp_down = reader.linear(
+      linear_spec(name + "ff.net.2", shape.width(), shape.mlp_width()));
+}
+
+BlockBuffers::BlockBuffers(Pass& pass, const AdalnShape& shape,
+                           std::int64_t tokens)
+    : normed(pass.take({pass.rows(), tokens, shape.width()})),
+      qkv(pass.take({pass.rows(), tokens, 3 * shape.width()})),
+      mlp(pass.take({pass.rows(), tokens, shape.mlp_width()})) {
+  if (shape.feed_forward.gated) {
+    gated_mlp = pass.take({pass.rows(), tokens, shape.mlp_up_width()});
+  }
+}
+
+Tensor BlockBuffers::third(std::int64_t index) const {
+  const std::int64_t rows = normed.dim(0);
+  return qkv.reshape({3 * rows, normed.dim(1), normed.dim(2)})
+      .slice(index * rows, (index + 1) * rows);
+}
+
+void add_self_attention(Pass& pass, const AdalnShape& shape,
+                        const AdalnLayers& layers, const Columns& mod,
+                        float eps, BlockBuffers& buffers) {
+  const std::int64_t width = shape.width();
+  pass.residual().layer_norm_modulate(pass.ctx(), mod.at(kAttentionShift),
+                                      mod.at(kAttentionScale), eps,
+                                      buffers.normed);  // [B, N, D]
+  kernels::linear(pass.ctx(), buffers.normed, layers.qkv, Activation::none,
+                  buffers.qkv);  // [B, N, 3D]
+  pass.attend(
+      {{buffers.qkv, 0}, {buffers.qkv, width}, {buffers.qkv, 2 * width}},
+      shape.num_heads, shape.head_dim, buffers.normed);  // [B, N, D]
+  pass.residual().add_gated_linear(pass.ctx(), buffers.normed, layers.out,
+                                   mod.at(kAttentionGate));
+}
+
+void add_feed_forward(Pass& pass, const AdalnShape& shape,
+                      const AdalnLayers& layers, const Columns& mod, float eps,
+                      BlockBuffers& buffers) {
+  pass.residual().layer_norm_modulate(pass.ctx(), mod.at(kMlpShift),
+                                      mod.at(kMlpScale), eps,
+                                      buffers.normed);  // [B, N, D]
+  if (shape.feed_forward.gated) {
+    kernels::linear(pass.ctx(), buffers.normed, layers.mlp_up, Activation::none,
+                    buffers.gated_mlp);  // [B, N, 8D]
+    kernels::activate_gated(pass.ctx(), buffers.gated_mlp,
+                            shape.feed_forward.activation,
+                            buffers.mlp);  // [B, N, 4D]
+  } else {
+    kernels::linear(pass.ctx(), buffers.normed, layers.mlp_up,
+                    shape.feed_forward.activation,
+                    buffers.mlp);  // [B, N, 4D]
+  }
+  pass.residual().add_gated_linear(pass.ctx(), buffers.mlp, layers.mlp_down,
+                                   mod.at(kMlpGate));
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,85 @@
+#include "models/layers/patch_embedding.h"
+
+#include <string>
+
+#include "kernels/activation.h"
+#include "kernels/core/error.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/patchify.h"
+
+// B rows, N tokens, D width, C channels, p patch size.
+
+namespace troupe::models {
+namespace {
+
+constexpr float kOutputNormEps = 1e-6F;  // fixed in diffusers, not norm_eps
+
+}  // namespace
+
+kernels::PackedLinear PatchEmbedding::read(LayerReader& reader) const {
+  const std::int64_t p = grid_.patch_size;
+  if (reader.packs()) {
+    reader.count(static_cast<std::size_t>(
+                     grid_.num_tokens(grid_.latent_shape()) * width_) *
+                 sizeof(float));
+  }
+  return reader.linear(
+      {{"pos_embed.proj.weight", Shape{width_, grid_.in_channels, p, p}},
+       {"pos_embed.proj.bias", Shape{width_}}});
+}
+
+void PatchEmbedding::check_latents(std::string_view place,
+                                   const Shape& latents) const {
+  require(grid_.fits(latents), Errc::shape_mismatch, place,
+          "latents: got " + to_string(latents) + ", expected " +
+              (grid_.squares_only ? "squares as " : "sides as ") +
+              to_string(grid_.latent_shape()) + " in patches of " +
+              std::to_string(grid_.patch_size));
+}
+
+Tensor PatchEmbedding::positions_of(ExecContext& ctx,
+                                    const Shape& latents) const {
+  const std::int64_t height = latents[1] / grid_.patch_size;
+  const std::int64_t width = latents[2] / grid_.patch_size;
+  return tables_.of(ctx, {height, width}, {height * width, width_}, [&] {
+    return kernels::sincos_2d(width_, height, width,
+                              grid_.sample_size / grid_.patch_size,
+                              interpolation_);
+  });
+}
+
+void PatchEmbedding::embed(Pass& pass, const kernels::PackedLinear& layer,
+                           State& state) const {
+  const std::int64_t tokens = grid_.num_tokens(pass.latent_shape());
+  const Tensor positions = positions_of(pass.ctx(), pass.latent_shape());
+  Tensor x = pass.take({pass.rows(), tokens, width_}, DType::f32);
+  const Workspace::Scope scope(pass.workspace());
+  Tensor patches = pass.take({pass.rows(), tokens, layer.in_features()});
+  kernels::patchify(pass.ctx(), pass.latents, grid_.patch_size,
+                    patches);  // [B, N, Cpp]
+  kernels::linear(pass.ctx(), patches, layer, kernels::Activation::none,
+                  x);  // [B, N, D]
+  for (std::int64_t i = 0; i < pass.rows(); ++i) {
+    Tensor row = x.item(i);
+    kernels::add(pass.ctx(), positions, row);  // [N, D]
+  }
+  state.streams = {{"hidden_states", x}};
+}
+
+void PatchEmbedding::finish(Pass& pass, const Columns& mod,
+                            const kernels::PackedLinear& layer) const {
+  const std::int64_t tokens = grid_.num_tokens(pass.latent_shape());
+  const Workspace::Scope scope(pass.workspace());
+  Tensor normed = pass.take({pass.rows(), tokens, width_});
+  pass.residual().layer_norm_modulate(pass.ctx(), mod.at(0), mod.at(1),
+                                      kOutputNormEps, normed);  // [B, N, D]
+  Tensor patches =
+      pass.take({pass.rows(), tokens, layer.out_features()}, DType::f32);
+  kernels::linear(pass.ctx(), normed, layer, kernels::Activation::none,
+                  patches);  // [B, N, ppC]
+  kernels::unpatchify(pass.ctx(), patches, grid_.patch_size,
+                      pass.output);  // [B, C, H, W]
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,488 @@
+#include "models/vae/autoencoder_kl.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kernels/attention.h"
+#include "kernels/conv2d.h"
+#include "kernels/copy.h"
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/norm.h"
+#include "kernels/patchify.h"
+#include "models/layers/activation_names.h"
+#include "models/layers/ping_pong.h"
+#include "models/layers/resnet.h"
+#include "models/network/layer_reader.h"
+
+// C latent channels, h and w latent sides; inside, [1, H, W, channels].
+
+namespace troupe::models {
+namespace {
+
+using kernels::Activation;
+
+constexpr float kEps = 1e-6F;
+
+/// Which up blocks attend; empty where none does.
+std::vector<bool> parse_up_blocks(const Json& json, std::size_t widths) {
+  std::vector<bool> attends;
+  for (const std::string& type : json.string_list("up_block_types")) {
+    const bool is_plain = type == "UpDecoderBlock2D";
+    require(is_plain || type == "AttnUpDecoderBlock2D", Errc::unsupported,
+            json.place(),
+            "up_block_types: got " + in_quotes(type) +
+                ", expected UpDecoderBlock2D or AttnUpDecoderBlock2D",
+            "this autoencoder cannot be run");
+    attends.push_back(!is_plain);
+  }
+  require(!json.has("up_block_types") || attends.size() == widths,
+          Errc::unsupported, json.place(),
+          "up_block_types: expected one for each of block_out_channels",
+          "this autoencoder cannot be run");
+  const bool any = std::ranges::find(attends, true) != attends.end();
+  return any ? attends : std::vector<bool>();
+}
+
+/// One number, or two for the sides: diffusers cuts tiles by the first.
+std::int64_t parse_sample_size(const Json& json) {
+  constexpr std::int64_t kDefault = 32;
+  constexpr std::int64_t kMost = 1 << 20;
+  if (!json.is_list("sample_size")) {
+    return json.integer("sample_size", kDefault, 1, kMost);
+  }
+  const auto sides = json.integers("sample_size", {}, 1, kMost);
+  return sides.empty() ? kDefault : sides.front();
+}
+
+void check_per_channel(const Json& json, const char* key,
+                       const std::vector<double>& values,
+                       std::int64_t channels) {
+  if (!values.empty() && static_cast<std::int64_t>(values.size()) != channels) {
+    throw Error(Errc::corrupt_file, json.place(),
+                std::string(key) + ": got " + std::to_string(values.size()) +
+                    " numbers, expected " + std::to_string(channels),
+                "correct this file");
+  }
+}
+
+struct VaeAttention {
+  NormWeights norm;
+  kernels::PackedLinear qkv, out;
+};
+
+struct VaeUpBlock {
+  std::vector<ResnetWeights> resnets;
+  std::vector<VaeAttention> attentions;  ///< none, or one after each resnet
+  std::optional<kernels::PackedConv2d> upsampler;
+};
+
+/// The tensors of attention, under the names that `source` has: files of 2022
+/// call the projections query, key, value and proj_attn.
+AttentionSpec attention_of(const std::string& name, std::int64_t width,
+                           const WeightSource* source) {
+  const auto layer = [&](const char* now, const char* old) {
+    const bool is_old =
+        source != nullptr && !source->has(name + now + ".weight");
+    LinearSpec spec = linear_spec(name + (is_old ? old : now), width, width);
+    spec.weight.may_be_convolution = true;
+    return spec;
+  };
+  return {layer("to_q", "query"), layer("to_k", "key"), layer("to_v", "value"),
+          layer("to_out.0", "proj_attn")};
+}
+
+VaeAttention read_attention(LayerReader& reader, const std::string& name,
+                            std::int64_t width) {
+  VaeAttention attention;
+  attention.norm = reader.norm(name + "group_norm", width);
+  const AttentionSpec spec = attention_of(name, width, reader.source());
+  attention.qkv = reader.fused({spec.q, spec.k, spec.v});
+  attention.out = reader.linear(spec.out);
+  return attention;
+}
+
+VaeUpBlock read_up_block(LayerReader& reader, const AutoencoderKlConfig& config,
+                         std::size_t index, std::int64_t out, std::int64_t in) {
+  const std::string name = "decoder.up_blocks." + std::to_string(index) + ".";
+  VaeUpBlock block;
+  for (std::int64_t i = 0; i <= config.layers_per_block; ++i) {
+    block.resnets.push_back(
+        read_resnet(reader, name + "resnets." + std::to_string(i) + ".", out,
+                    i == 0 ? in : out));
+    if (config.attends_in_up_block(index)) {
+      block.attentions.push_back(read_attention(
+          reader, name + "attentions." + std::to_string(i) + ".", out));
+    }
+  }
+  if (index + 1 < config.block_out_channels.size()) {
+    block.upsampler = reader.conv(name + "upsamplers.0.conv", out, out, 3);
+  }
+  return block;
+}
+
+/// The name that files of 2022 give a tensor, or its own.
+std::string legacy_name(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
+      kRenamed = {{{".to_q.", ".query."},
+                   {".to_k.", ".key."},
+                   {".to_v.", ".value."},
+                   {".to_out.0.", ".proj_attn."}}};
+  for (const auto& [now, old] : kRenamed) {
+    if (const auto at = name.find(now); at != std::string::npos) {
+      return std::string(name).replace(at, now.size(), old);
+    }
+  }
+  return name;
+}
+
+/// The specs under the names that `source` has.
+std::vector<TensorSpec> with_legacy_names(std::vector<TensorSpec> specs,
+                                          const WeightSource& source) {
+  for (TensorSpec& spec : specs) {
+    std::string legacy = legacy_name(spec.name);
+    if (legacy != spec.name && !source.has(spec.name) && source.has(legacy)) {
+      spec.name = std::move(legacy);
+    }
+  }
+  return specs;
+}
+
+/// Runs the decoder's layers on workspace memory.
+class Decoder {
+ public:
+  Decoder(ExecContext& ctx, const AutoencoderKlConfig& config, DType compute)
+      : ctx_(ctx), config_(config), compute_(compute) {}
+
+  [[nodiscard]] Tensor take(const Tensor& like, std::int64_t channels) {
+    return ctx_.workspace().take({1, like.dim(1), like.dim(2), channels},
+                                 compute_);
+  }
+
+  void norm(const Tensor& x, const NormWeights& weights, Activation activation,
+            Tensor& out) {
+    kernels::group_norm(ctx_, x, weights.weight, weights.bias,
+                        config_.norm_num_groups, kEps, activation, out);
+  }
+
+  void resnet(const Tensor& x, const ResnetWeights& block, Tensor& out) {
+    run_resnet(ctx_, block, {config_.norm_num_groups, kEps, config_.activation},
+               x, {}, out);
+  }
+
+  /// x += attention over all pixels, one head as wide as x.
+  void attention(const VaeAttention& block, Tensor& x) {
+    const Workspace::Scope scope(ctx_.workspace());
+    const std::int64_t width = x.dim(3);
+    const std::int64_t tokens = x.dim(1) * x.dim(2);
+    Tensor normed = take(x, width);
+    norm(x, block.norm, Activation::none, normed);
+    normed = normed.reshape({1, tokens, width});
+    Tensor qkv = ctx_.workspace().take({1, tokens, 3 * width}, compute_);
+    kernels::linear(ctx_, normed, block.qkv, Activation::none, qkv);
+    Tensor attended = ctx_.workspace().take({1, tokens, width}, compute_);
+    kernels::attention(ctx_, {qkv, 0}, {qkv, width}, {qkv, 2 * width}, 1, width,
+                       attended);
+    kernels::linear(ctx_, attended, block.out, Activation::none, normed);
+    Tensor flat = x.reshape({1, tokens, width});
+    kernels::add(ctx_, normed, flat);
+  }
+
+ private:
+  ExecContext& ctx_;
+  const AutoencoderKlConfig& config_;
+  DType compute_;
+};
+
+/// Elements of the largest tensor between two layers.
+std::int64_t most_elements(const AutoencoderKlConfig& config,
+                           std::int64_t pixels) {
+  const auto& widths = config.block_out_channels;
+  std::int64_t most = pixels * std::max(widths.back(), config.latent_channels);
+  for (std::size_t i = widths.size() - 1; i > 0; --i) {
+    pixels *= 4;
+    most = std::max(most, pixels * widths[i]);
+  }
+  return std::max(most, pixels * widths[0]);
+}
+
+/// Undoes the normalisation of latents, per channel.
+void denormalise(const AutoencoderKlConfig& config, const Tensor& latents,
+                 Tensor& out) {
+  const std::int64_t pixels = latents.dim(1) * latents.dim(2);
+  const bool per_channel =
+      !config.latents_mean.empty() && !config.latents_std.empty();
+  for (std::int64_t c = 0; c < latents.dim(0); ++c) {
+    const auto channel = static_cast<std::size_t>(c);
+    const auto scale = static_cast<float>(config.scaling_factor);
+    const float* from = latents.data<float>() + c * pixels;
+    float* to = out.data<float>() + c * pixels;
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      to[i] = per_channel
+                  ? from[i] * static_cast<float>(config.latents_std[channel]) /
+                            scale +
+                        static_cast<float>(config.latents_mean[channel])
+                  : from[i] / scale + static_cast<float>(config.shift_factor);
+    }
+  }
+}
+
+}  // namespace
+
+AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
+  AutoencoderKlConfig config;
+  read_fields(json, config);
+  config.activation = parse_activation(json, "this autoencoder cannot be run");
+  check_per_channel(json, "latents_mean", config.latents_mean,
+                    config.latent_channels);
+  check_per_channel(json, "latents_std", config.latents_std,
+                    config.latent_channels);
+  config.sample_size = parse_sample_size(json);
+
+  const auto& widths = config.block_out_channels;
+  config.up_block_attention = parse_up_blocks(json, widths.size());
+  require(!widths.empty() && widths.size() <= 8, Errc::corrupt_file,
+          json.place(), "block_out_channels: expected 1 to 8 widths",
+          "correct this file");
+  for (const std::int64_t width : widths) {
+    require(width % config.norm_num_groups == 0, Errc::corrupt_file,
+            json.place(),
+            "block_out_channels: got " + std::to_string(width) +
+                ", expected a multiple of norm_num_groups " +
+                std::to_string(config.norm_num_groups),
+            "correct this file");
+  }
+  // What f32 has no number for would be divided by as 0.
+  require(static_cast<float>(config.scaling_factor) != 0.0F, Errc::corrupt_file,
+          json.place(), "scaling_factor: got 0, expected another number",
+          "correct this file");
+  return config;
+}
+
+struct AutoencoderKl::Weights {
+  Weights(LayerReader& reader, const AutoencoderKlConfig& config) {
+    const auto& widths = config.block_out_channels;
+    const std::int64_t latent = config.latent_channels;
+    std::int64_t width = widths.back();
+    if (config.use_post_quant_conv) {
+      post_quant = reader.conv("post_quant_conv", latent, latent, 1);
+    }
+    conv_in = reader.conv("decoder.conv_in", width, latent, 3);
+    mid_1 = read_resnet(reader, "decoder.mid_block.resnets.0.", width, width);
+    if (config.mid_block_add_attention) {
+      mid_attention =
+          read_attention(reader, "decoder.mid_block.attentions.0.", width);
+    }
+    mid_2 = read_resnet(reader, "decoder.mid_block.resnets.1.", width, width);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const std::int64_t next = widths[widths.size() - 1 - i];
+      up_blocks.push_back(read_up_block(reader, config, i, next, width));
+      width = next;
+    }
+    norm_out = reader.norm("decoder.conv_norm_out", width);
+    conv_out = reader.conv("decoder.conv_out", config.out_channels, width, 3);
+  }
+
+  std::optional<kernels::PackedConv2d> post_quant;
+  kernels::PackedConv2d conv_in;
+  ResnetWeights mid_1, mid_2;
+  std::optional<VaeAttention> mid_attention;
+  std::vector<VaeUpBlock> up_blocks;
+  NormWeights norm_out;
+  kernels::PackedConv2d conv_out;
+};
+
+AutoencoderKl::AutoencoderKl(LayerReader& reader, AutoencoderKlConfig config,
+                             DType compute)
+    : config_(std::move(config)),
+      compute_(compute),
+      weights_(std::make_shared<const Weights>(reader, config_)),
+      parameter_bytes_(reader.num_bytes()) {}
+
+AutoencoderKl::AutoencoderKl(ExecContext& ctx, AutoencoderKlConfig config,
+                             DType compute, WeightSource& source)
+    : config_(std::move(config)), compute_(compute) {
+  source.check(with_legacy_names(autoencoder_kl_tensors(config_), source));
+  LayerReader reader(ctx, compute, source);
+  weights_ = std::make_shared<const Weights>(reader, config_);
+  parameter_bytes_ = reader.num_bytes();
+  hash_ = hash_of(config_, source.hash());
+  ctx.synchronize();  // every context of the device may read them
+}
+
+AutoencoderKl::~AutoencoderKl() = default;
+
+void AutoencoderKl::check(const Tensor& latents, const Tensor& out) const {
+  const std::int64_t scale = config_.scale();
+  const bool fits = latents.shape().rank() == 3 && out.shape().rank() == 3 &&
+                    latents.dim(0) == config_.latent_channels &&
+                    out.dim(0) == config_.out_channels &&
+                    out.dim(1) == scale * latents.dim(1) &&
+                    out.dim(2) == scale * latents.dim(2) &&
+                    latents.dtype() == DType::f32 && out.dtype() == DType::f32;
+  if (!fits || latents.empty()) {
+    throw Error(Errc::shape_mismatch, "autoencoder",
+                "got latents " + to_string(latents.shape()) + " and picture " +
+                    to_string(out.shape()) + ", expected " +
+                    std::to_string(config_.latent_channels) +
+                    " latent channels and a picture " + std::to_string(scale) +
+                    " times as wide, f32");
+  }
+}
+
+void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
+                           Tensor& out) const {
+  check(latents, out);
+  const std::int64_t height = latents.dim(1);
+  const std::int64_t width = latents.dim(2);
+  const Workspace::Scope scope(ctx.workspace());
+  // A few thousand numbers, on the host on every device.
+  const Tensor on_host = kernels::on_host(ctx, latents);
+  Tensor denormalised({1, config_.latent_channels, height, width}, DType::f32);
+  Tensor plane = denormalised.item(0);
+  denormalise(config_, on_host, plane);
+  const Tensor scaled = kernels::on_device(ctx, denormalised);
+  Tensor x = ctx.workspace().take({1, height, width, config_.latent_channels},
+                                  compute_);
+  Tensor pixels = ctx.workspace().take(
+      {1, out.dim(1), out.dim(2), config_.out_channels}, DType::f32);
+  kernels::to_channels_last(ctx, scaled, x);
+  const std::uint64_t key[] = {static_cast<std::uint64_t>(height),
+                               static_cast<std::uint64_t>(width)};
+  ctx.replay(weights_, key, [&] { decode_tokens(ctx, x, pixels); });
+  Tensor picture = out.reshape({1, out.dim(0), out.dim(1), out.dim(2)});
+  if (out.device() == ctx.device()) {
+    kernels::to_channels_first(ctx, pixels, picture);
+    return;
+  }
+  Tensor made = ctx.workspace().take(picture.shape(), DType::f32);
+  kernels::to_channels_first(ctx, pixels, made);
+  kernels::copy(ctx, made, picture);
+}
+
+void AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x,
+                                  Tensor& pixels) const {
+  const Workspace::Scope scope(ctx.workspace());
+  const Weights& weights = *weights_;
+  Decoder decoder(ctx, config_, compute_);
+  PingPong hidden(ctx.workspace(), most_elements(config_, x.dim(1) * x.dim(2)),
+                  compute_);
+  if (weights.post_quant) {
+    Tensor& out = hidden.next({1, x.dim(1), x.dim(2), x.dim(3)});
+    kernels::conv2d(ctx, x, *weights.post_quant, out);
+    x = out;
+  }
+  const Shape deepest{1, x.dim(1), x.dim(2), config_.block_out_channels.back()};
+  kernels::conv2d(ctx, x, weights.conv_in, hidden.next(deepest));
+  hidden.apply(deepest, [&](const Tensor& from, Tensor& to) {
+    decoder.resnet(from, weights.mid_1, to);
+  });
+  if (weights.mid_attention) {
+    decoder.attention(*weights.mid_attention, hidden.now());
+  }
+  ctx.tick();
+  hidden.apply(deepest, [&](const Tensor& from, Tensor& to) {
+    decoder.resnet(from, weights.mid_2, to);
+  });
+  for (const VaeUpBlock& block : weights.up_blocks) {
+    const std::int64_t channels = block.resnets[0].conv1.out_channels();
+    const Tensor now = hidden.now();
+    const Shape small{1, now.dim(1), now.dim(2), channels};
+    const Shape large{1, 2 * now.dim(1), 2 * now.dim(2), channels};
+    for (std::size_t i = 0; i < block.resnets.size(); ++i) {
+      hidden.apply(small, [&](const Tensor& from, Tensor& to) {
+        decoder.resnet(from, block.resnets[i], to);
+      });
+      if (!block.attentions.empty()) {
+        decoder.attention(block.attentions[i], hidden.now());
+      }
+      ctx.tick();
+    }
+    if (block.upsampler) {
+      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
+        kernels::upsample_nearest2x(ctx, from, to);
+      });
+      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
+        kernels::conv2d(ctx, from, *block.upsampler, to);
+      });
+      ctx.tick(0);
+    }
+  }
+  // The last norm's activation is SiLU whatever act_fn says.
+  Tensor& top = hidden.now();
+  decoder.norm(top, weights.norm_out, Activation::silu, top);
+  kernels::conv2d(ctx, top, weights.conv_out, pixels);
+}
+
+std::vector<TensorSpec> autoencoder_kl_tensors(
+    const AutoencoderKlConfig& config) {
+  std::vector<TensorSpec> specs;
+  LayerReader reader(specs);
+  (void)AutoencoderKl(reader, config, DType::f32);
+  return specs;
+}
+
+std::vector<std::string> autoencoder_kl_names(
+    const AutoencoderKlConfig& config) {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : autoencoder_kl_tensors(config)) {
+    std::string legacy = legacy_name(spec.name);
+    if (legacy != spec.name) {
+      names.push_back(std::move(legacy));
+    }
+    names.push_back(spec.name);
+  }
+  return names;
+}
+
+std::uint64_t autoencoder_kl_weights_hash(ExecContext& ctx,
+                                          const AutoencoderKlConfig& config,
+                                          WeightSource& source) {
+  source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
+  LayerReader reader(ctx, source);
+  (void)AutoencoderKl(reader, config, DType::f32);
+  return hash_of(config, source.hash());
+}
+
+namespace {
+
+/// A CPU has no f16.
+std::shared_ptr<Meter> meter_for(DType compute) {
+  return std::make_shared<Meter>(compute == DType::f16 ? DeviceKind::cuda
+                                                       : DeviceKind::cpu);
+}
+
+}  // namespace
+
+DecodeCosts autoencoder_kl_costs(const AutoencoderKlConfig& config,
+                                 DType compute, std::int64_t height,
+                                 std::int64_t width) {
+  ExecContext ctx(meter_for(compute));
+  LayerReader reader(ctx, compute, WeightPlacement::resident);
+  const AutoencoderKl decoder(reader, config, compute);
+  const std::int64_t scale = config.scale();
+  Tensor picture({config.out_channels, scale * height, scale * width},
+                 DType::f32);
+  decoder.decode(ctx,
+                 ctx.empty({config.latent_channels, height, width}, DType::f32),
+                 picture);
+  return {.flops = ctx.meter().flops(),
+          .bytes = ctx.workspace().peak_bytes() + picture.num_bytes(),
+          .scratch = {ctx.meter().attention_thread_bytes(),
+                      ctx.meter().convolution_thread_bytes()}};
+}
+
+std::uint64_t autoencoder_kl_weights_bytes(const AutoencoderKlConfig& config,
+                                           DType compute) {
+  ExecContext ctx(meter_for(compute));
+  LayerReader reader(ctx, compute, WeightPlacement::resident);
+  return AutoencoderKl(reader, config, compute).parameter_bytes();
+}
+
+}  // namespace troupe::models

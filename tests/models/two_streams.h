@@ -1,0 +1,435 @@
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "kernels/conv2d.h"
+#include "kernels/copy.h"
+#include "kernels/core/noise.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/patchify.h"
+#include "kernels/rope.h"
+#include "models/files/config_fields.h"
+#include "models/layers/prompt_tensors.h"
+#include "models/layers/size_tables.h"
+#include "models/layers/timestep_embedding.h"
+#include "models/network/layer_reader.h"
+#include "models/network/network_description.h"
+#include "models/network/pass.h"
+
+// A network of two streams, as FLUX and SD3 are: tokens of an image and of a
+// text attend to each other, first with weights of their own (double blocks),
+// then with shared ones (single blocks). Positions turn queries and keys by
+// three axes: the text's index, the row and the column of a pixel. One skip
+// goes from the first block to the last. It draws nothing; it holds the driver
+// to what such networks need.
+
+namespace troupe::models::two_streams {
+
+// B rows, T tokens of a text, N of an image, D width, R rows of a table.
+
+using kernels::Activation;
+
+struct Config {
+  std::int64_t heads = 2;
+  std::int64_t head_dim = 12;  ///< a multiple of 6: three axes, in pairs
+  std::int64_t double_blocks = 2;
+  std::int64_t single_blocks = 2;
+  std::int64_t text_tokens = 7;
+  std::int64_t text_width = 20;
+  std::int64_t sample_size = 6;
+
+  [[nodiscard]] std::int64_t width() const noexcept { return heads * head_dim; }
+  [[nodiscard]] int num_blocks() const noexcept {
+    return static_cast<int>(double_blocks + single_blocks);
+  }
+};
+
+constexpr void visit_fields(auto& visit, AnyConst<Config> auto& c) {
+  visit({"heads", 1, 64}, c.heads);
+  visit({"head_dim", 6, 96}, c.head_dim);
+  visit({"double_blocks", 1, 64}, c.double_blocks);
+  visit({"single_blocks", 1, 64}, c.single_blocks);
+  visit({"text_tokens", 1, 512}, c.text_tokens);
+  visit({"text_width", 1, 4096}, c.text_width);
+  visit({"sample_size", 1, 256}, c.sample_size);
+}
+static_assert(lists_all_members<Config>());
+
+constexpr std::int64_t kChannels = 4;
+constexpr std::int64_t kFrequencies = 32;
+constexpr float kEps = 1e-6F;
+/// Shift, scale and gate of attention, then of the MLP.
+constexpr int kParts = 6;
+
+/// A stream's layers in a block.
+struct Layers {
+  kernels::PackedLinear modulation;  ///< D → 6D
+  kernels::PackedLinear qkv, out;    ///< D → 3D, D → D
+  Tensor norm_q, norm_k;             ///< [head_dim] f32
+  kernels::PackedLinear up, down;    ///< D → 4D → D
+};
+
+struct Block {
+  Layers image;
+  Layers text;  ///< of a double block; a single block's are those of the image
+};
+
+inline Layers read_layers(LayerReader& reader, const std::string& name,
+                          const Config& config) {
+  const std::int64_t width = config.width();
+  return {reader.linear(linear_spec(name + "mod", kParts * width, width)),
+          reader.linear(linear_spec(name + "qkv", 3 * width, width)),
+          reader.linear(linear_spec(name + "out", width, width)),
+          reader.table({name + "norm_q.weight", Shape{config.head_dim}}),
+          reader.table({name + "norm_k.weight", Shape{config.head_dim}}),
+          reader.linear(linear_spec(name + "up", 4 * width, width)),
+          reader.linear(linear_spec(name + "down", width, 4 * width))};
+}
+
+class TwoStreams final : public Network {
+ public:
+  TwoStreams(LayerReader& reader, const Config& config, SegmentRange segment,
+             DType compute)
+      : Network({.place = "two streams",
+                 .segment = segment,
+                 .stages = stages_of(config),
+                 .streams = {{"hidden"}, {"text", true}},
+                 .out_channels = kChannels,
+                 .compute = compute}),
+        config_(config) {
+    const std::int64_t width = config.width();
+    if (segment.begin == 0) {
+      image_in_ = reader.linear(linear_spec("image_in", width, kChannels));
+      text_in_ =
+          reader.linear(linear_spec("text_in", width, config.text_width));
+    }
+    time_1_ = reader.linear(linear_spec("time_1", width, kFrequencies));
+    time_2_ = reader.linear(linear_spec("time_2", width, width));
+    for (int i = segment.begin; i < segment.end; ++i) {
+      const std::string name = "blocks." + std::to_string(i) + ".";
+      reader.begin_block();
+      Block& block = blocks_.emplace_back();
+      block.image = read_layers(reader, name + "image.", config);
+      if (is_double(i)) {
+        block.text = read_layers(reader, name + "text.", config);
+      }
+      if (i + 1 == config.num_blocks()) {
+        skip_ = reader.linear(linear_spec("skip", width, 2 * width));
+      }
+      reader.end_blocks();
+    }
+    if (segment.end == config.num_blocks()) {
+      image_out_ = reader.linear(linear_spec("image_out", kChannels, width));
+    }
+  }
+
+  void check_latents(const Shape& latents) const override {
+    require(latents.rank() == 3 && latents[0] == kChannels && latents[1] > 0 &&
+                latents[2] > 0,
+            Errc::shape_mismatch, layout().place,
+            "latents: got " + to_string(latents) + ", expected 4 channels");
+  }
+  [[nodiscard]] std::int64_t rows_at_once(const Shape& /*latents*/,
+                                          DeviceKind /*kind*/) const override {
+    return 4;
+  }
+
+  void prepare(ExecContext& ctx, const Condition& condition,
+               Prepared& prepared) const override {
+    const ConditionTensor& text =
+        checked_prompt_embeds(condition, config_.text_width);
+    require(text.length == config_.text_tokens, Errc::invalid_argument,
+            "prompt_embeds", "expected a text of one length");
+    if (segment().begin > 0) {
+      return;
+    }
+    prepared.memory = ctx.empty({1, text.length, config_.width()}, DType::f32);
+    const Workspace::Scope scope(ctx.workspace());
+    kernels::linear(
+        ctx, in_compute_type(ctx, text.tensor.slice(0, text.length), compute()),
+        text_in_, Activation::none, prepared.memory);
+    prepared.prompt = {prepared.memory};
+  }
+
+  [[nodiscard]] std::int64_t columns(int stage) const override {
+    if (stage == 0 || stage > num_blocks()) {
+      return 0;
+    }
+    return (is_double(stage - 1) ? 2 : 1) * kParts * config_.width();
+  }
+
+  void fill_table(ExecContext& ctx,
+                  std::span<const TableRow> rows) const override {
+    const Tensor embedding = embed_timesteps(
+        ctx, rows, {.frequencies = kFrequencies}, time_1_, time_2_);
+    Tensor activated = ctx.workspace().take(embedding.shape(), compute());
+    kernels::activate(ctx, embedding, Activation::silu, activated);
+    std::int64_t column = 0;
+    for (const Block& block : blocks_) {
+      for (const Layers* layers : {&block.image, &block.text}) {
+        if (layers->modulation.out_features() > 0) {
+          Tensor made = ctx.workspace().take(
+              {std::ssize(rows), 1, layers->modulation.out_features()},
+              DType::f32);
+          kernels::linear(ctx, activated, layers->modulation, Activation::none,
+                          made);  // [R, 1, 6D]
+          put_columns(ctx, made, rows, column);
+          column += made.dim(2);
+        }
+      }
+    }
+  }
+
+  void run(Pass& pass, int stage, State& state) const override {
+    if (stage == 0) {
+      return embed(pass, state);
+    }
+    if (stage > num_blocks()) {
+      return finish(pass, state);
+    }
+    const int index = stage - 1;
+    const Block& block =
+        blocks_[static_cast<std::size_t>(index - segment().begin)];
+    // The image's tensor may be a skip: a new one takes its place.
+    const Tensor before = state.streams[0].x;
+    Tensor x = pass.take(before.shape(), DType::f32);
+    state.streams[0].x = x;
+    const Workspace::Scope scope(pass.workspace());
+    if (stage == num_blocks()) {
+      join_skip(pass, before, state.skips.back(), x);
+      state.skips.pop_back();
+    } else {
+      kernels::copy(pass.ctx(), before, x);
+    }
+    const Columns mod = pass.mod(stage, config_.width());
+    kernels::ResidualStream image(pass.ctx(), x, pass.modulation());
+    kernels::ResidualStream& text = pass.residual(1);
+    const Columns text_mod =
+        is_double(index) ? Columns{mod.at(kParts), mod.width} : mod;
+    const Layers& text_layers = is_double(index) ? block.text : block.image;
+    const std::int64_t tokens = x.dim(1);
+    attend(pass, image, text, block.image, text_layers, mod, text_mod, tokens);
+    add_mlp(pass, image, block.image, mod, tokens);
+    add_mlp(pass, text, text_layers, text_mod, config_.text_tokens);
+    image.settle(pass.ctx());
+    if (stage == 1) {
+      state.skips.push_back(x);
+    }
+  }
+
+ private:
+  [[nodiscard]] static std::vector<Stage> stages_of(const Config& config) {
+    std::vector<Stage> stages(static_cast<std::size_t>(config.num_blocks()) +
+                              2);
+    stages[1].makes_skip = true;
+    stages[stages.size() - 2].takes_skip = true;
+    return stages;
+  }
+  [[nodiscard]] bool is_double(int block) const noexcept {
+    return block < config_.double_blocks;
+  }
+
+  void embed(Pass& pass, State& state) const {
+    const std::int64_t tokens = pass.latent_shape()[1] * pass.latent_shape()[2];
+    Tensor x = pass.take({pass.rows(), tokens, config_.width()}, DType::f32);
+    Tensor text = pass.take({pass.rows(), config_.text_tokens, config_.width()},
+                            DType::f32);
+    state.streams = {{"hidden", x}, {"text", text}};
+    const Workspace::Scope scope(pass.workspace());
+    Tensor pixels = pass.take({pass.rows(), tokens, kChannels});
+    kernels::patchify(pass.ctx(), pass.latents, 1, pixels);
+    kernels::linear(pass.ctx(), pixels, image_in_, Activation::none, x);
+    std::vector<Tensor> texts;
+    for (std::int64_t i = 0; i < pass.rows(); ++i) {
+      texts.push_back(pass.prepared(i).prompt[0].item(0));
+    }
+    kernels::gather(pass.ctx(), texts, text);
+  }
+
+  void finish(Pass& pass, const State& state) const {
+    const Tensor& x = state.streams[0].x;
+    const Workspace::Scope scope(pass.workspace());
+    Tensor narrow = pass.take(x.shape());
+    kernels::convert(pass.ctx(), x, narrow);
+    Tensor pixels = pass.take({pass.rows(), x.dim(1), kChannels}, DType::f32);
+    kernels::linear(pass.ctx(), narrow, image_out_, Activation::none, pixels);
+    kernels::unpatchify(pass.ctx(), pixels, 1, pass.output);
+  }
+
+  /// x = skip layer of both, side by side.
+  void join_skip(Pass& pass, const Tensor& before, const Tensor& skip,
+                 Tensor& x) const {
+    Shape wide{x.dim(0), x.dim(1), 2 * x.dim(2)};
+    Tensor both = pass.take(wide, DType::f32);
+    kernels::concat_channels(pass.ctx(), before, skip, both);
+    Tensor narrow = pass.take(wide);
+    kernels::convert(pass.ctx(), both, narrow);
+    kernels::linear(pass.ctx(), narrow, skip_, Activation::none, x);
+  }
+
+  /// Cosines or sines [tokens, head_dim / 2] of the text's or of the image's
+  /// tokens: a third of the pairs for each axis.
+  [[nodiscard]] Tensor angles(Pass& pass, bool is_text, bool is_sine) const {
+    const Shape& latents = pass.latent_shape();
+    const std::int64_t tokens =
+        is_text ? config_.text_tokens : latents[1] * latents[2];
+    const std::int64_t pairs = config_.head_dim / 2;
+    const auto make = [&] {
+      Tensor table({tokens, pairs}, DType::f32);
+      for (std::int64_t i = 0; i < table.num_elements(); ++i) {
+        const std::int64_t token = i / pairs;
+        const std::int64_t axis = i % pairs / (pairs / 3);
+        const std::int64_t position = is_text     ? (axis == 0 ? token : 0)
+                                      : axis == 1 ? token / latents[2]
+                                      : axis == 2 ? token % latents[2]
+                                                  : 0;
+        const double angle =
+            static_cast<double>(position) *
+            std::pow(100.0, -static_cast<double>(i % (pairs / 3)));
+        table.data<float>()[i] =
+            static_cast<float>(is_sine ? std::sin(angle) : std::cos(angle));
+      }
+      return table;
+    };
+    return tables_.of(
+        pass.ctx(), {is_text ? 1 : 0, is_sine ? 1 : 0, latents[1], latents[2]},
+        {tokens, pairs}, make);
+  }
+
+  /// The stream's queries, keys and values [B, N, 3D], normed and turned.
+  [[nodiscard]] Tensor project(Pass& pass, kernels::ResidualStream& stream,
+                               const Layers& layers, const Columns& mod,
+                               std::int64_t tokens, bool is_text) const {
+    const std::int64_t width = config_.width();
+    Tensor normed = pass.take({pass.rows(), tokens, width});
+    Tensor qkv = pass.take({pass.rows(), tokens, 3 * width});
+    stream.layer_norm_modulate(pass.ctx(), mod.at(0), mod.at(1), kEps, normed);
+    kernels::linear(pass.ctx(), normed, layers.qkv, Activation::none, qkv);
+    const Tensor cosines = angles(pass, is_text, false);
+    const Tensor sines = angles(pass, is_text, true);
+    kernels::HeadsView q{qkv, 0};
+    kernels::HeadsView k{qkv, width};
+    kernels::rms_norm_rope(pass.ctx(), layers.norm_q, cosines, sines,
+                           config_.heads, config_.head_dim, kEps, q);
+    kernels::rms_norm_rope(pass.ctx(), layers.norm_k, cosines, sines,
+                           config_.heads, config_.head_dim, kEps, k);
+    return qkv;
+  }
+
+  void attend(Pass& pass, kernels::ResidualStream& image,
+              kernels::ResidualStream& text, const Layers& image_layers,
+              const Layers& text_layers, const Columns& mod,
+              const Columns& text_mod, std::int64_t tokens) const {
+    const Workspace::Scope scope(pass.workspace());
+    const std::int64_t width = config_.width();
+    const Tensor of_text =
+        project(pass, text, text_layers, text_mod, config_.text_tokens, true);
+    const Tensor of_image =
+        project(pass, image, image_layers, mod, tokens, false);
+    const auto views = [&](const Tensor& qkv) {
+      return AttentionStream{{qkv, 0}, {qkv, width}, {qkv, 2 * width}};
+    };
+    const AttentionStream streams[] = {views(of_text), views(of_image)};
+    Tensor outs[] = {pass.take({pass.rows(), config_.text_tokens, width}),
+                     pass.take({pass.rows(), tokens, width})};
+    pass.attend(streams, config_.heads, config_.head_dim, outs);
+    text.add_gated_linear(pass.ctx(), outs[0], text_layers.out, text_mod.at(2));
+    image.add_gated_linear(pass.ctx(), outs[1], image_layers.out, mod.at(2));
+  }
+
+  void add_mlp(Pass& pass, kernels::ResidualStream& stream,
+               const Layers& layers, const Columns& mod,
+               std::int64_t tokens) const {
+    const Workspace::Scope scope(pass.workspace());
+    const std::int64_t width = config_.width();
+    Tensor normed = pass.take({pass.rows(), tokens, width});
+    Tensor wide = pass.take({pass.rows(), tokens, 4 * width});
+    stream.layer_norm_modulate(pass.ctx(), mod.at(3), mod.at(4), kEps, normed);
+    kernels::linear(pass.ctx(), normed, layers.up, Activation::gelu_tanh, wide);
+    stream.add_gated_linear(pass.ctx(), wide, layers.down, mod.at(5));
+  }
+
+  Config config_;
+  kernels::PackedLinear image_in_, text_in_;  ///< C → D, text width → D
+  kernels::PackedLinear time_1_, time_2_;
+  std::vector<Block> blocks_;
+  kernels::PackedLinear skip_;       ///< 2D → D
+  kernels::PackedLinear image_out_;  ///< D → C
+  SizeTables tables_;
+};
+
+class Description final : public NetworkDescription {
+ public:
+  explicit Description(const Config& config) : config_(config) {}
+
+  [[nodiscard]] Shape latent_shape() const override {
+    return {kChannels, config_.sample_size, config_.sample_size};
+  }
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    return with_channels(wanted, kChannels);
+  }
+  void check_condition(const Condition& condition) const override {
+    (void)checked_prompt_embeds(condition, config_.text_width);
+  }
+  [[nodiscard]] std::int64_t prompt_width() const override {
+    return config_.text_width;
+  }
+  [[nodiscard]] Condition any_condition(
+      const PictureIds& /*ids*/) const override {
+    Tensor embeds({config_.text_tokens, config_.text_width}, DType::f32);
+    fill_normal({}, embeds);
+    Condition condition;
+    condition.add("prompt_embeds", std::move(embeds));
+    return condition;
+  }
+  [[nodiscard]] NetworkFacts facts() const override {
+    return {.blocks = num_blocks(), .width = config_.width()};
+  }
+  [[nodiscard]] std::string_view config_keys() const override {
+    static const std::string kKeys = keys_of<Config>("");
+    return kKeys;
+  }
+  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
+      int /*blocks*/) const override {
+    return std::make_unique<Description>(config_);
+  }
+
+ protected:
+  [[nodiscard]] std::string_view place() const override {
+    return "two streams";
+  }
+  [[nodiscard]] int num_blocks() const override { return config_.num_blocks(); }
+  void describe(DenoiserInfo& info) const override {
+    info.class_name = "TwoStreams";
+    info.out_channels = kChannels;
+    info.guided_channels = kChannels;
+    info.branch_order = BranchOrder::uncond_cond;
+  }
+  [[nodiscard]] std::unique_ptr<Network> read(LayerReader& reader,
+                                              SegmentRange segment,
+                                              DType compute) const override {
+    return std::make_unique<TwoStreams>(reader, config_, segment, compute);
+  }
+  [[nodiscard]] std::uint64_t hash_with_config(
+      std::uint64_t tensors) const override {
+    return hash_of(config_, tensors);
+  }
+
+ private:
+  Config config_;
+};
+
+inline constexpr DenoiserRow kRow{
+    .class_name = "TwoStreams",
+    .describe = [](const Json& json) -> std::unique_ptr<DenoiserDescription> {
+      Config config;
+      read_fields(json, config);
+      return std::make_unique<Description>(config);
+    }};
+
+}  // namespace troupe::models::two_streams
