@@ -143,7 +143,7 @@ void DnnGraph::append(DnnDescriptor operation) {
 
 void DnnGraph::convolve(const DnnTensor& x, const DnnTensor& w,
                         const DnnTensor& y, std::int64_t stride,
-                        std::int64_t padding) {
+                        std::int64_t padding_y, std::int64_t padding_x) {
   DnnDescriptor geometry = make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   geometry.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64,
                std::int64_t{2});
@@ -155,9 +155,9 @@ void DnnGraph::convolve(const DnnTensor& x, const DnnTensor& w,
   geometry.set_integers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
                         {stride, stride});
   geometry.set_integers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
-                        {padding, padding});
+                        {padding_y, padding_x});
   geometry.set_integers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
-                        {padding, padding});
+                        {padding_y, padding_x});
   geometry.finalize();
 
   DnnDescriptor operation =

@@ -96,9 +96,11 @@ class DnnGraph {
   explicit DnnGraph(const DnnTarget& target) : target_(target) {}
 
   /// y = x ⋆ w, sums in f32. Axes: x [N, I, H, W], w [O, I, kh, kw],
-  /// y [N, O, P, Q], in whatever order the strides say.
+  /// y [N, O, P, Q], in whatever order the strides say. `padding_y` rows of
+  /// zeros above x and below it, `padding_x` columns on either side.
   void convolve(const DnnTensor& x, const DnnTensor& w, const DnnTensor& y,
-                std::int64_t stride, std::int64_t padding);
+                std::int64_t stride, std::int64_t padding_y,
+                std::int64_t padding_x);
   /// y = x + b in f32, b with axes of 1 where it is repeated.
   void add(const DnnTensor& x, const DnnTensor& b, const DnnTensor& y);
   /// y = x in another type.

@@ -66,7 +66,8 @@ DnnGraph conv_graph(const DnnTarget& target, const ConvProblem& problem,
   out.alignment = problem.out_alignment;
 
   DnnGraph graph(target);
-  graph.convolve(x, filters, sums, problem.stride, problem.padding);
+  graph.convolve(x, filters, sums, problem.stride, problem.padding_y,
+                 problem.padding_x);
   if (problem.out == problem.compute) {
     graph.add(sums, bias, out);
     return graph;

@@ -49,17 +49,18 @@ struct ConvProblem {
   std::int64_t kernel_height = 0;
   std::int64_t kernel_width = 0;
   std::int64_t stride = 1;
-  std::int64_t padding = 0;
+  std::int64_t padding_y = 0;  ///< rows above, and as many below
+  std::int64_t padding_x = 0;  ///< columns on the left, and on the right
   DType compute = DType::f32;  ///< of images and filters
   DType out = DType::f32;      ///< f32 or the compute type
   std::int64_t x_alignment = 16;
   std::int64_t out_alignment = 16;
 
   [[nodiscard]] std::int64_t out_height() const {
-    return (height + 2 * padding - kernel_height) / stride + 1;
+    return (height + 2 * padding_y - kernel_height) / stride + 1;
   }
   [[nodiscard]] std::int64_t out_width() const {
-    return (width + 2 * padding - kernel_width) / stride + 1;
+    return (width + 2 * padding_x - kernel_width) / stride + 1;
   }
   auto operator<=>(const ConvProblem&) const = default;
 };

@@ -186,7 +186,8 @@ ConvProblem problem_of(const ConvCase& c, DType compute, DType out) {
                       .kernel_height = c.kernel,
                       .kernel_width = c.kernel,
                       .stride = c.stride,
-                      .padding = padding,
+                      .padding_y = padding,
+                      .padding_x = padding,
                       .compute = compute,
                       .out = out};
   const auto alignment = [](std::int64_t elements, DType dtype) {

@@ -139,6 +139,28 @@ cudnnStatus_t set_objects(DnnObject::Values& values,
   return CUDNN_STATUS_SUCCESS;
 }
 
+/// Whether y [N, O, P, Q] is what x [N, I, H, W] and w [O, I, kh, kw] give.
+bool has_result_of_convolution(const DnnObject& operation) {
+  const auto integers = [](const DnnObject& object,
+                           cudnnBackendAttributeName_t name) {
+    return object.all<std::int64_t>(name);
+  };
+  const auto dims = [&](cudnnBackendAttributeName_t name) {
+    return integers(*operation.object(name), CUDNN_ATTR_TENSOR_DIMENSIONS);
+  };
+  const auto x = dims(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+  const auto w = dims(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+  const auto& geometry =
+      *operation.object(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+  const auto pad = integers(geometry, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  const auto stride = integers(geometry, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  const auto side = [&](std::size_t axis) {
+    return (x[2 + axis] + 2 * pad[axis] - w[2 + axis]) / stride[axis] + 1;
+  };
+  return dims(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y) ==
+         std::vector<std::int64_t>{x[0], w[0], side(0), side(1)};
+}
+
 }  // namespace
 
 cudnnStatus_t dnn_failure(cudnnStatus_t status, const char* why) {
@@ -247,6 +269,16 @@ cudnnStatus_t check_dnn_object(const DnnObject& object) {
           object.one<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE));
     return ok ? CUDNN_STATUS_SUCCESS
               : dnn_failure(CUDNN_STATUS_BAD_PARAM, "an impossible tensor");
+  }
+  if (object.type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR &&
+      object.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS) !=
+          object.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)) {
+    // The library takes it, but not with every engine.
+    return dnn_failure(CUDNN_STATUS_NOT_SUPPORTED, "unequal padding");
+  }
+  if (object.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+      !has_result_of_convolution(object)) {
+    return dnn_failure(CUDNN_STATUS_BAD_PARAM, "the result's shape is wrong");
   }
   if (object.type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR &&
       !same_count(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
