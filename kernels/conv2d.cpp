@@ -1,5 +1,6 @@
 #include "kernels/conv2d.h"
 
+#include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,14 +29,21 @@ struct PackedConv2d::Impl {
   std::int64_t kernel_height;
   std::int64_t kernel_width;
   std::int64_t stride;
-  std::int64_t padding;
+  Padding padding;
 };
 
 namespace {
 
+std::string to_string(const Padding& padding) {
+  return std::to_string(padding.top) + " (top), " +
+         std::to_string(padding.bottom) + " (bottom), " +
+         std::to_string(padding.left) + " (left), " +
+         std::to_string(padding.right) + " (right)";
+}
+
 cpu::ConvWeights pack_on_cpu(ExecContext& ctx, const Tensor& weight,
                              const Tensor& bias, std::int64_t stride,
-                             std::int64_t padding, DType compute) {
+                             const Padding& padding, DType compute) {
   if (!supports(compute)) {
     throw Error(Errc::unsupported, "conv2d",
                 "this CPU cannot multiply " + std::string(to_string(compute)) +
@@ -71,7 +79,7 @@ PackedConv2d& PackedConv2d::operator=(PackedConv2d&&) noexcept = default;
 
 PackedConv2d::PackedConv2d(ExecContext& ctx, const Tensor& weight,
                            const Tensor& bias, std::int64_t stride,
-                           std::int64_t padding, DType compute) {
+                           const Padding& padding, DType compute) {
   check_rank("conv2d", "weight", weight, 4);
   check_dtype("conv2d", "weight", weight,
               {DType::f32, DType::bf16, DType::f16});
@@ -84,10 +92,11 @@ PackedConv2d::PackedConv2d(ExecContext& ctx, const Tensor& weight,
     check_shape("conv2d", "bias", bias.shape(), {weight.dim(0)});
     check_dtype("conv2d", "bias", bias, {DType::f32, DType::bf16, DType::f16});
   }
-  if (stride < 1 || padding < 0) {
+  if (stride < 1 || std::min({padding.top, padding.bottom, padding.left,
+                              padding.right}) < 0) {
     throw Error(Errc::invalid_argument, "conv2d",
                 "impossible geometry: got stride " + std::to_string(stride) +
-                    ", padding " + std::to_string(padding) +
+                    ", padding " + to_string(padding) +
                     ", expected at least 1 and 0");
   }
   if (compute != DType::f32 && compute != DType::bf16 &&
@@ -155,14 +164,18 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
   check_dtype("conv2d", "out", out, {DType::f32, conv.compute});
   check_shape("conv2d", "x", x.shape(),
               {x.dim(0), x.dim(1), x.dim(2), conv.in_channels});
-  const std::int64_t room_y = x.dim(1) + 2 * conv.padding - conv.kernel_height;
-  const std::int64_t room_x = x.dim(2) + 2 * conv.padding - conv.kernel_width;
+  const Padding& padding = conv.padding;
+  const std::int64_t room_y =
+      padding.top + x.dim(1) + padding.bottom - conv.kernel_height;
+  const std::int64_t room_x =
+      padding.left + x.dim(2) + padding.right - conv.kernel_width;
   if (room_y < 0 || room_x < 0) {
     throw Error(Errc::shape_mismatch, "conv2d",
                 "image smaller than the kernel: got " + to_string(x.shape()) +
                     ", expected at least " +
                     std::to_string(conv.kernel_height) + " × " +
-                    std::to_string(conv.kernel_width) + " with padding");
+                    std::to_string(conv.kernel_width) + " with padding " +
+                    to_string(padding));
   }
   check_shape("conv2d", "out", out.shape(),
               {x.dim(0), room_y / conv.stride + 1, room_x / conv.stride + 1,

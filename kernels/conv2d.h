@@ -8,6 +8,21 @@
 
 namespace troupe::kernels {
 
+/// Zeros around an image: rows at the top and bottom, columns at the left and
+/// right.
+struct Padding {
+  std::int64_t top = 0;
+  std::int64_t bottom = 0;
+  std::int64_t left = 0;
+  std::int64_t right = 0;
+
+  /// As many on every side.
+  [[nodiscard]] static constexpr Padding all(std::int64_t zeros) {
+    return {zeros, zeros, zeros, zeros};
+  }
+  bool operator==(const Padding&) const = default;
+};
+
 /// Convolution weights [O, I, kh, kw] and bias [O], packed once. Immutable,
 /// shared read-only.
 class PackedConv2d {
@@ -17,14 +32,14 @@ class PackedConv2d {
   PackedConv2d(PackedConv2d&&) noexcept;
   PackedConv2d& operator=(PackedConv2d&&) noexcept;
 
-  /// `stride` in both directions, `padding` zeros on every side. weight and
+  /// `stride` in both directions, `padding` around every image. weight and
   /// bias are on the host, f32, bf16 or f16. The packed weights lie on ctx's
   /// device; all its contexts may share them. compute is f32 or bf16, on a GPU
   /// also f16.
   /// Errors: Errc::shape_mismatch, Errc::invalid_argument; Errc::unsupported
   /// for a compute type that the device lacks.
   PackedConv2d(ExecContext& ctx, const Tensor& weight, const Tensor& bias,
-               std::int64_t stride, std::int64_t padding, DType compute);
+               std::int64_t stride, const Padding& padding, DType compute);
 
   [[nodiscard]] std::int64_t in_channels() const noexcept;
   [[nodiscard]] std::int64_t out_channels() const noexcept;
@@ -41,6 +56,7 @@ class PackedConv2d {
 ///
 /// Shapes: x [B, H, W, I], out [B, H', W', O], channels last, both in the
 ///         compute type (out may be f32); sums are f32.
+///         H' = ⌊(top + H + bottom − kh) / stride⌋ + 1, W' likewise.
 /// Bits:   an item's bits do not depend on batch or threads. CPU: the patches
 ///         of a block of output pixels are gathered into rows and multiplied
 ///         like a linear layer; the blocks follow from the image size alone.

@@ -126,7 +126,8 @@ class Probe {
   void convolve() {
     for (const std::int64_t channels : {32, 6}) {
       const PackedConv2d packed(ctx_, drawn({channels, channels, 3, 3}),
-                                drawn({channels}), 1, 1, compute_);
+                                drawn({channels}), 1, Padding::all(1),
+                                compute_);
       Tensor out = ctx_.empty({1, 13, 16, channels}, compute_);
       conv2d(ctx_, operand({1, 13, 16, channels}, compute_), packed, out);
       take(out);

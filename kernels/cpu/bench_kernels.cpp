@@ -234,7 +234,8 @@ void bench_conv2d(DType dtype, int threads, double best) {
     const Tensor x = filled(c.in_shape(), dtype);
     Tensor out(c.out_shape(), dtype);
     const PackedConv2d packed(ctx, filled({c.out, c.in, 3, 3}, dtype),
-                              filled({c.out}, DType::f32), c.stride, 1, dtype);
+                              filled({c.out}, DType::f32), c.stride,
+                              Padding::all(1), dtype);
     print_rate(c.name, c.flops(), fastest([&] { conv2d(ctx, x, packed, out); }),
                best);
   }

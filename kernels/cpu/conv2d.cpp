@@ -29,9 +29,9 @@ void gather_patches(const Image& image, const ConvWeights& conv,
                     std::int64_t begin, std::int64_t end, std::byte* rows) {
   for (std::int64_t pixel = begin; pixel < end; ++pixel) {
     const std::int64_t top =
-        pixel / image.out_width * conv.stride - conv.padding;
+        pixel / image.out_width * conv.stride - conv.padding.top;
     const std::int64_t left =
-        pixel % image.out_width * conv.stride - conv.padding;
+        pixel % image.out_width * conv.stride - conv.padding.left;
     const std::int64_t first =
         std::clamp<std::int64_t>(-left, 0, conv.kernel_width);
     const std::int64_t last =
@@ -103,7 +103,7 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
   const std::int64_t image_elements = x.dim(1) * x.dim(2) * x.dim(3);
   // A 1×1 convolution's patches are the pixels themselves.
   const bool in_place = matrix.columns() == conv.in_channels &&
-                        conv.stride == 1 && conv.padding == 0;
+                        conv.stride == 1 && conv.padding == Padding{};
 
   ctx.pool().run(items * num_blocks, [&](std::int64_t piece, int thread) {
     const std::int64_t item = piece / num_blocks;

@@ -43,7 +43,7 @@ struct ConvWeights {
   std::int64_t kernel_height;
   std::int64_t kernel_width;
   std::int64_t stride;
-  std::int64_t padding;
+  Padding padding;
 };
 
 /// [O, I, kh, kw] f32, bf16 or f16 → [O, kh·kw·I] of the same type.

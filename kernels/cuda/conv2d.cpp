@@ -36,8 +36,8 @@ ConvProblem problem_of(const Tensor& x, const ConvWeights& weights,
           .kernel_height = weights.filters.dim(1),
           .kernel_width = weights.filters.dim(2),
           .stride = weights.stride,
-          .padding_y = weights.padding,
-          .padding_x = weights.padding,
+          .padding_y = weights.padding.top,
+          .padding_x = weights.padding.left,
           .compute = x.dtype(),
           .out = out.dtype(),
           .x_alignment = alignment_of(x),
@@ -58,8 +58,12 @@ DnnOperand operand(DnnId id, DnnOperand::Role role, const Tensor& tensor,
 
 ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& weight,
                         const Tensor& bias, std::int64_t stride,
-                        std::int64_t padding, DType compute) {
+                        const Padding& padding, DType compute) {
   weight.check_on_host("weights");
+  if (padding.top != padding.bottom || padding.left != padding.right) {
+    throw Error(Errc::unsupported, "conv2d",
+                "this GPU pads opposite sides alike");
+  }
   const Tensor filters =
       upload(ctx, cpu::channels_last_weights(weight), compute);
   // Without a bias zeros are added: the same graph for all.

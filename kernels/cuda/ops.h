@@ -7,6 +7,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "kernels/conv2d.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 #include "kernels/elementwise.h"
@@ -80,12 +81,12 @@ struct ConvWeights {
   Tensor filters;
   Tensor bias;  ///< [O] f32, or empty
   std::int64_t stride = 1;
-  std::int64_t padding = 0;
+  Padding padding;
 };
 /// `weight` [O, I, kh, kw] and `bias` are on the host.
 [[nodiscard]] ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& weight,
                                       const Tensor& bias, std::int64_t stride,
-                                      std::int64_t padding,
+                                      const Padding& padding,
                                       DType compute) TROUPE_OP;
 void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
             Tensor& out) TROUPE_OP;

@@ -76,8 +76,8 @@ kernels::PackedConv2d LayerReader::conv(const std::string& name,
   if (!packs()) {
     return {};
   }
-  kernels::PackedConv2d packed(*ctx_, weight, bias, stride, size / 2,
-                               *compute_);
+  kernels::PackedConv2d packed(*ctx_, weight, bias, stride,
+                               kernels::Padding::all(size / 2), *compute_);
   count(packed.num_bytes());
   return packed;
 }

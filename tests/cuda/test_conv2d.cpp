@@ -46,7 +46,7 @@ struct Weights {
 
 PackedConv2d packed(ExecContext& ctx, const ConvCase& c, const Weights& w,
                     DType compute) {
-  return {ctx, w.filters, w.bias, c.stride, c.padding, compute};
+  return {ctx, w.filters, w.bias, c.stride, Padding::all(c.padding), compute};
 }
 
 /// What the CPU makes of an image in f32, of weights rounded to `compute`.

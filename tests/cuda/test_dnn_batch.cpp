@@ -136,7 +136,7 @@ TEST_F(DnnBatch, RoundsToTf32OnlyWhenAsked) {
   std::vector<Tensor> results;
   for (const bool tf32 : {false, true}) {
     ExecContext ctx(1, kGpu, {.batch_invariant = true, .tf32 = tf32});
-    const PackedConv2d conv(ctx, weight, {}, 1, 1, DType::f32);
+    const PackedConv2d conv(ctx, weight, {}, 1, Padding::all(1), DType::f32);
     Tensor out = poisoned(ctx, {1, 6, 6, 4}, DType::f32);
     conv2d(ctx, upload(ctx, x), conv, out);
     results.push_back(download(ctx, out));
@@ -148,8 +148,8 @@ TEST_F(DnnBatch, RoundsToTf32OnlyWhenAsked) {
 TEST_F(DnnBatch, SaysWhyAConvolutionCannotBe) {
   set_dnn_behaviour({.refuses_everything = true});
   ExecContext ctx(1, kGpu);
-  const PackedConv2d conv(ctx, random({4, 6, 3, 3}, DType::f32, 1), {}, 1, 1,
-                          DType::f32);
+  const PackedConv2d conv(ctx, random({4, 6, 3, 3}, DType::f32, 1), {}, 1,
+                          Padding::all(1), DType::f32);
   const Tensor x = upload(ctx, random({1, 6, 6, 6}, DType::f32, 2));
   Tensor out = poisoned(ctx, {1, 6, 6, 4}, DType::f32);
   try {

@@ -186,7 +186,8 @@ TEST(Bits, OfConv2dDependOnTheItemAlone) {
       ExecContext ctx;
       const PackedConv2d packed(
           ctx, random_tensor({70, 12, g.kernel, g.kernel}, dtype, 5),
-          random_tensor({70}, DType::f32, 6), g.stride, g.padding, dtype);
+          random_tensor({70}, DType::f32, 6), g.stride, Padding::all(g.padding),
+          dtype);
       expect_same_bits(
           [&](ExecContext& c, const Tensor& x) {
             Tensor out(

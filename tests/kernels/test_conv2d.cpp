@@ -1,3 +1,6 @@
+#include <cstring>
+#include <tuple>
+
 #include "kernels/conv2d.h"
 #include "kernels/core/error.h"
 #include "tests/kernels/reference.h"
@@ -6,20 +9,48 @@ namespace troupe::kernels {
 namespace {
 
 struct ConvCase {
-  std::int64_t b, h, w, in, out, kernel, stride, padding;
+  std::int64_t b, h, w, in, out, kernel, stride;
+  Padding padding;
+
+  [[nodiscard]] Shape x_shape() const { return {b, h, w, in}; }
+  [[nodiscard]] Shape out_shape() const {
+    return {b, (padding.top + h + padding.bottom - kernel) / stride + 1,
+            (padding.left + w + padding.right - kernel) / stride + 1, out};
+  }
 };
 
+constexpr Padding kNone;
 constexpr ConvCase kConvCases[] = {
-    {0, 4, 4, 2, 3, 3, 1, 1},   {1, 1, 1, 1, 1, 1, 1, 0},
-    {1, 1, 1, 1, 1, 3, 1, 1},   {2, 5, 7, 3, 4, 3, 1, 1},
-    {1, 9, 6, 4, 5, 3, 2, 1},   {2, 6, 6, 5, 7, 1, 1, 0},
-    {1, 8, 8, 3, 9, 2, 2, 0},   {1, 23, 19, 6, 65, 3, 1, 1},
-    {1, 3, 200, 2, 3, 3, 1, 1}, {1, 4, 5, 2, 3, 3, 1, 2},
-    {1, 6, 6, 3, 2, 1, 2, 0},   {1, 2, 2, 2, 2, 1, 1, 1}};
+    {0, 4, 4, 2, 3, 3, 1, Padding::all(1)},
+    {1, 1, 1, 1, 1, 1, 1, kNone},
+    {1, 1, 1, 1, 1, 3, 1, Padding::all(1)},
+    {2, 5, 7, 3, 4, 3, 1, Padding::all(1)},
+    {1, 9, 6, 4, 5, 3, 2, Padding::all(1)},
+    {2, 6, 6, 5, 7, 1, 1, kNone},
+    {1, 8, 8, 3, 9, 2, 2, kNone},
+    {1, 23, 19, 6, 65, 3, 1, Padding::all(1)},
+    {1, 3, 200, 2, 3, 3, 1, Padding::all(1)},
+    {1, 4, 5, 2, 3, 3, 1, Padding::all(2)},
+    {1, 6, 6, 3, 2, 1, 2, kNone},
+    {1, 2, 2, 2, 2, 1, 1, Padding::all(1)},
+    // The halving of an autoencoder, of even and of odd sides.
+    {2, 8, 6, 3, 9, 3, 2, {.bottom = 1, .right = 1}},
+    {2, 9, 7, 4, 5, 3, 2, {.bottom = 1, .right = 1}},
+    // The first, a middle and the last shard of rows.
+    {1, 7, 9, 3, 4, 3, 1, {.top = 1, .left = 1, .right = 1}},
+    {1, 7, 9, 3, 4, 3, 1, {.left = 1, .right = 1}},
+    {1, 6, 9, 3, 4, 3, 2, {.bottom = 1, .left = 1, .right = 1}},
+    // Several blocks of pixels.
+    {1, 23, 19, 32, 64, 3, 1, {.top = 2, .left = 1, .right = 3}},
+    // Patches that lie beside the image altogether.
+    {1, 3, 2, 2, 3, 2, 1, {.top = 4, .bottom = 1, .right = 5}},
+    {1, 5, 3, 2, 3, 1, 1, {.left = 1}},
+    // Without the padding, the image is smaller than the kernel.
+    {1, 1, 2, 2, 3, 3, 1, {.bottom = 2, .left = 1}}};
 
 std::vector<double> convolved(const Tensor& x, const Tensor& weight,
-                              const Tensor& bias, const ConvCase& c,
-                              const Shape& out) {
+                              const Tensor& bias, const ConvCase& c) {
+  const Shape out = c.out_shape();
   std::vector<double> values;
   for (std::int64_t b = 0; b < out[0]; ++b) {
     for (std::int64_t y = 0; y < out[1]; ++y) {
@@ -28,8 +59,8 @@ std::vector<double> convolved(const Tensor& x, const Tensor& weight,
           double sum = bias.empty() ? 0 : value_at(bias, o);
           for (std::int64_t dy = 0; dy < c.kernel; ++dy) {
             for (std::int64_t dx = 0; dx < c.kernel; ++dx) {
-              const std::int64_t iy = y * c.stride + dy - c.padding;
-              const std::int64_t ix = z * c.stride + dx - c.padding;
+              const std::int64_t iy = y * c.stride + dy - c.padding.top;
+              const std::int64_t ix = z * c.stride + dx - c.padding.left;
               if (iy < 0 || iy >= c.h || ix < 0 || ix >= c.w) {
                 continue;
               }
@@ -53,7 +84,7 @@ TEST(Conv2d, MatchesADoubleReferenceForEveryGeometry) {
   for (const DType dtype : compute_types()) {
     for (const ConvCase& c : kConvCases) {
       ExecContext ctx(2);
-      const Tensor x = random_tensor({c.b, c.h, c.w, c.in}, dtype, 1);
+      const Tensor x = random_tensor(c.x_shape(), dtype, 1);
       const Tensor weight =
           random_tensor({c.out, c.in, c.kernel, c.kernel}, dtype, 2);
       const Tensor bias =
@@ -61,15 +92,51 @@ TEST(Conv2d, MatchesADoubleReferenceForEveryGeometry) {
       const PackedConv2d packed(ctx, weight, bias, c.stride, c.padding, dtype);
       EXPECT_EQ(packed.in_channels(), c.in);
       EXPECT_EQ(packed.out_channels(), c.out);
-      const Shape shape{c.b, (c.h + 2 * c.padding - c.kernel) / c.stride + 1,
-                        (c.w + 2 * c.padding - c.kernel) / c.stride + 1, c.out};
       for (const DType to : {DType::f32, dtype}) {
-        Guarded out(shape, to, 1);
+        Guarded out(c.out_shape(), to, 1);
         conv2d(ctx, x, packed, out.tensor);
         EXPECT_TRUE(out.intact());
-        expect_near(out.tensor, convolved(x, weight, bias, c, shape),
+        expect_near(out.tensor, convolved(x, weight, bias, c),
                     to == DType::bf16 ? unit_of(to) : 1e-6, 8e-6);
       }
+    }
+  }
+}
+
+/// The image with its padding in memory.
+Tensor with_zeros(const Tensor& x, const Padding& padding) {
+  Tensor padded =
+      Tensor::zeros({x.dim(0), padding.top + x.dim(1) + padding.bottom,
+                     padding.left + x.dim(2) + padding.right, x.dim(3)},
+                    x.dtype());
+  const auto bytes_of = [&](std::int64_t pixels) {
+    return static_cast<std::size_t>(pixels * x.dim(3)) * size_of(x.dtype());
+  };
+  for (std::int64_t row = 0; row < x.dim(0) * x.dim(1); ++row) {
+    const std::int64_t to =
+        row / x.dim(1) * padded.dim(1) + padding.top + row % x.dim(1);
+    std::memcpy(
+        padded.bytes().data() + bytes_of(to * padded.dim(2) + padding.left),
+        x.bytes().data() + bytes_of(row * x.dim(2)), bytes_of(x.dim(2)));
+  }
+  return padded;
+}
+
+// Blocks of pixels follow from the result, which has the same size.
+TEST(Conv2d, HasTheBytesOfZerosInMemory) {
+  for (const DType dtype : compute_types()) {
+    for (const ConvCase& c : kConvCases) {
+      ExecContext ctx(2);
+      const Tensor x = random_tensor(c.x_shape(), dtype, 1);
+      const Tensor weight =
+          random_tensor({c.out, c.in, c.kernel, c.kernel}, dtype, 2);
+      Tensor out(c.out_shape(), dtype);
+      conv2d(ctx, x, PackedConv2d(ctx, weight, {}, c.stride, c.padding, dtype),
+             out);
+      Tensor expected(c.out_shape(), dtype);
+      conv2d(ctx, with_zeros(x, c.padding),
+             PackedConv2d(ctx, weight, {}, c.stride, kNone, dtype), expected);
+      EXPECT_TRUE(bytes_equal(out, expected));
     }
   }
 }
@@ -77,7 +144,7 @@ TEST(Conv2d, MatchesADoubleReferenceForEveryGeometry) {
 TEST(Conv2d, RefusesWhatDoesNotFit) {
   ExecContext ctx;
   const Tensor weight = random_tensor({2, 3, 3, 3}, DType::f32, 1);
-  const PackedConv2d packed(ctx, weight, Tensor(), 1, 0, DType::f32);
+  const PackedConv2d packed(ctx, weight, Tensor(), 1, kNone, DType::f32);
   Tensor out({1, 2, 2, 2}, DType::f32);
   EXPECT_THROW(conv2d(ctx, Tensor({1, 2, 2, 3}, DType::f32), packed, out),
                Error);
@@ -90,9 +157,47 @@ TEST(Conv2d, RefusesWhatDoesNotFit) {
   EXPECT_THROW(
       conv2d(ctx, Tensor({1, 4, 4, 3}, DType::f32), PackedConv2d(), out),
       Error);
-  EXPECT_THROW(PackedConv2d(ctx, weight, Tensor(), 0, 1, DType::f32), Error);
-  EXPECT_THROW(PackedConv2d(ctx, weight, Tensor(), 1, -1, DType::f32), Error);
-  EXPECT_THROW(PackedConv2d(ctx, weight, Tensor(), 1, 1, DType::f16), Error);
+  const auto pack = [&](std::int64_t stride, const Padding& padding,
+                        DType compute) {
+    return PackedConv2d(ctx, weight, Tensor(), stride, padding, compute);
+  };
+  EXPECT_THROW(pack(0, kNone, DType::f32), Error);
+  EXPECT_THROW(pack(1, kNone, DType::f16), Error);
+  for (const Padding& padding : {Padding{.top = -1}, Padding{.bottom = -1},
+                                 Padding{.left = -1}, Padding{.right = -1}}) {
+    try {
+      (void)pack(1, padding, DType::f32);
+      ADD_FAILURE() << "it took them";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument);
+    }
+  }
+}
+
+TEST(Conv2d, RefusesAnImageThatIsSmallerThanTheKernelWithItsPadding) {
+  ExecContext ctx;
+  const Tensor weight = random_tensor({2, 3, 3, 3}, DType::f32, 1);
+  const auto convolve = [&](std::int64_t height, std::int64_t width,
+                            const Padding& padding) {
+    const PackedConv2d packed(ctx, weight, Tensor(), 1, padding, DType::f32);
+    Tensor out({1, 1, 1, 2}, DType::f32);
+    conv2d(ctx, Tensor({1, height, width, 3}, DType::f32), packed, out);
+  };
+  EXPECT_NO_THROW(convolve(2, 1, {.top = 1, .right = 2}));
+  EXPECT_NO_THROW(convolve(1, 2, {.bottom = 2, .left = 1}));
+  for (const auto& [height, width, padding] :
+       {std::tuple{2, 1, Padding{.top = 1, .right = 1}},
+        {1, 2, Padding{.bottom = 2, .right = 0}},
+        {1, 3, Padding{.bottom = 1, .left = 2, .right = 2}}}) {
+    try {
+      convolve(height, width, padding);
+      ADD_FAILURE() << "it took " << height << " × " << width;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::shape_mismatch);
+      EXPECT_NE(std::string(error.what()).find("smaller than the kernel"),
+                std::string::npos);
+    }
+  }
 }
 
 /// Of [B, H, W, C]; `cut_y`, `cut_x`: rows and columns left out at the end.

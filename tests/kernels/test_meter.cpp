@@ -43,8 +43,8 @@ TEST(Meter, CountsProductsConvolutionsAndAttention) {
             2.0 * 3 * 4 * 5 * 7);
   EXPECT_EQ(m.flops([&] { linear_add(m.ctx, x, linear_7, out); }),
             2.0 * 3 * 4 * 5 * 7);
-  const PackedConv2d conv(m.ctx, m.tensor({6, 2, 3, 3}), m.tensor({6}), 2, 1,
-                          DType::f32);
+  const PackedConv2d conv(m.ctx, m.tensor({6, 2, 3, 3}), m.tensor({6}), 2,
+                          Padding::all(1), DType::f32);
   Tensor half = m.tensor({1, 4, 5, 6});
   EXPECT_EQ(m.flops([&] {
     conv2d(m.ctx, m.tensor({1, 8, 9, 2}), conv, half);

@@ -28,7 +28,7 @@ TEST(NoCuda, OperationsSayThatThereAreNoKernels) {
     static_cast<void>(cuda::can_multiply(ctx, DType::f32));
   });
   expect_no_kernels("pack_conv2d", [&] {
-    static_cast<void>(cuda::pack_conv2d(ctx, x, x, 1, 0, DType::f32));
+    static_cast<void>(cuda::pack_conv2d(ctx, x, x, 1, {}, DType::f32));
   });
 }
 

@@ -36,8 +36,8 @@ void convolution(Bench& bench, ConvCase c) {
   fill_normal({.seed = 7}, weight);
   Tensor bias(Shape{c.out}, DType::f32);
   fill_normal({.seed = 8}, bias);
-  const kernels::PackedConv2d packed(bench.ctx, weight, bias, c.stride, 1,
-                                     DType::bf16);
+  const kernels::PackedConv2d packed(bench.ctx, weight, bias, c.stride,
+                                     kernels::Padding::all(1), DType::bf16);
   const Tensor x = bench.random(c.in_shape(), DType::bf16);
   Tensor out = bench.ctx.empty(c.out_shape(), DType::bf16);
   bench.print_flops(c.name, c.flops(),
