@@ -1,6 +1,7 @@
 #include "kernels/conv2d.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <variant>
 #include <vector>
@@ -60,13 +61,22 @@ cpu::ConvWeights pack_on_cpu(ExecContext& ctx, const Tensor& weight,
 }
 
 void meter_conv2d(ExecContext& ctx, const PackedConv2d::Impl& conv,
-                  const Tensor& out) {
-  const std::int64_t columns =
+                  const Tensor& x, const Tensor& out) {
+  const std::int64_t patch =
       conv.kernel_height * conv.kernel_width * conv.in_channels;
   ctx.meter().add_flops(2.0 * static_cast<double>(out.num_elements()) *
-                        static_cast<double>(columns));
+                        static_cast<double>(patch));
   if (ctx.kind() == DeviceKind::cpu) {
-    ctx.meter().note_convolution(conv2d_thread_bytes(columns, conv.compute));
+    ctx.meter().note_convolution(conv2d_thread_bytes(patch, conv.compute));
+    return;
+  }
+  // The GPU's copy with zeros.
+  const std::int64_t rows = std::abs(conv.padding.top - conv.padding.bottom);
+  const std::int64_t columns = std::abs(conv.padding.left - conv.padding.right);
+  if (rows + columns > 0) {
+    const Workspace::Scope scope(ctx.workspace());
+    (void)ctx.workspace().take(
+        {x.dim(0), x.dim(1) + rows, x.dim(2) + columns, x.dim(3)}, x.dtype());
   }
 }
 
@@ -193,7 +203,7 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
       break;
     case DeviceKind::meter:
       if (std::holds_alternative<MeteredFilters>(conv.weights)) {
-        return meter_conv2d(ctx, conv, out);
+        return meter_conv2d(ctx, conv, x, out);
       }
       break;
   }

@@ -62,7 +62,8 @@ class PackedConv2d {
 ///         like a linear layer; the blocks follow from the image size alone.
 ///         GPU: see DeviceOptions::batch_invariant.
 /// Memory: CPU: scratch for one block per thread. GPU: workspace, what the
-///         library's engine asks for (at most 256 MiB).
+///         library's engine asks for (at most 256 MiB); where opposite sides
+///         are padded differently, a copy of x with zeros as well.
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument; on a GPU
 ///         Errc::unsupported when cuDNN has no engine for it.
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -6,6 +7,7 @@
 #include "kernels/cuda/dnn_batch.cuh"
 #include "kernels/cuda/dnn_problems.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/pad.cuh"
 #include "kernels/cuda/upload.cuh"
 
 namespace troupe::kernels::cuda {
@@ -27,6 +29,19 @@ std::int64_t alignment_of(const Tensor& batch) {
   return static_cast<std::int64_t>(bits & (~bits + 1));
 }
 
+/// The zeros that cuDNN is not asked for, because opposite sides differ.
+///
+/// Its graphs can name a padding before and one after each axis. Which engines
+/// take unequal ones is not documented. cuDNN 9.19 does not offer them engine
+/// 11, which it takes for f32 with equal padding on an A100. TensorFlow and XLA
+/// (conv_padding_legalization) copy such images for cuDNN, too.
+Padding own_padding(const Padding& padding) {
+  const std::int64_t y = std::min(padding.top, padding.bottom);
+  const std::int64_t x = std::min(padding.left, padding.right);
+  return {padding.top - y, padding.bottom - y, padding.left - x,
+          padding.right - x};
+}
+
 ConvProblem problem_of(const Tensor& x, const ConvWeights& weights,
                        const Tensor& out) {
   return {.height = x.dim(1),
@@ -36,8 +51,8 @@ ConvProblem problem_of(const Tensor& x, const ConvWeights& weights,
           .kernel_height = weights.filters.dim(1),
           .kernel_width = weights.filters.dim(2),
           .stride = weights.stride,
-          .padding_y = weights.padding.top,
-          .padding_x = weights.padding.left,
+          .padding_y = std::min(weights.padding.top, weights.padding.bottom),
+          .padding_x = std::min(weights.padding.left, weights.padding.right),
           .compute = x.dtype(),
           .out = out.dtype(),
           .x_alignment = alignment_of(x),
@@ -60,10 +75,6 @@ ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& weight,
                         const Tensor& bias, std::int64_t stride,
                         const Padding& padding, DType compute) {
   weight.check_on_host("weights");
-  if (padding.top != padding.bottom || padding.left != padding.right) {
-    throw Error(Errc::unsupported, "conv2d",
-                "this GPU pads opposite sides alike");
-  }
   const Tensor filters =
       upload(ctx, cpu::channels_last_weights(weight), compute);
   // Without a bias zeros are added: the same graph for all.
@@ -82,7 +93,10 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
   if (out.empty()) {
     return;
   }
-  const ConvProblem problem = problem_of(x, weights, out);
+  const Workspace::Scope scope(ctx.workspace());
+  const Padding own = own_padding(weights.padding);
+  const Tensor image = own == Padding{} ? x : padded_copy(ctx, x, own);
+  const ConvProblem problem = problem_of(image, weights, out);
   auto& known = backend.state<ConvPlans>().plans;
   auto plans = known.find(problem);
   if (plans == known.end()) {
@@ -96,7 +110,7 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
   }
   using Role = DnnOperand::Role;
   const std::array operands{
-      operand(kFirstInput, Role::input, x, x.dim(0)),
+      operand(kFirstInput, Role::input, image, image.dim(0)),
       operand(kSecondInput, Role::shared, weights.filters, 1),
       operand(kThirdInput, Role::shared, weights.bias, 1),
       operand(kOutput, Role::output, out, out.dim(0))};

@@ -1,5 +1,5 @@
 #include "kernels/conv2d.h"
-#include "tests/cuda/support.h"
+#include "tests/cuda/views.h"
 
 namespace troupe::kernels {
 namespace {
@@ -15,22 +15,36 @@ struct ConvCase {
   std::int64_t kernel_height;
   std::int64_t kernel_width;
   std::int64_t stride = 1;
-  std::int64_t padding = 0;
+  Padding padding;
   bool has_bias = true;
 
   [[nodiscard]] Shape out() const {
-    return {items, (height + 2 * padding - kernel_height) / stride + 1,
-            (width + 2 * padding - kernel_width) / stride + 1, out_channels};
+    return {
+        items,
+        (padding.top + height + padding.bottom - kernel_height) / stride + 1,
+        (padding.left + width + padding.right - kernel_width) / stride + 1,
+        out_channels};
   }
 };
 
-constexpr ConvCase kConvCases[] = {{1, 1, 1, 1, 1, 1, 1},
-                                   {2, 5, 7, 3, 5, 3, 3, 1, 1},
-                                   {1, 8, 6, 4, 16, 3, 3, 1, 1},
-                                   {3, 9, 9, 16, 3, 3, 3, 1, 1},
-                                   {2, 7, 8, 8, 8, 1, 1, 1, 0},
-                                   {1, 11, 6, 5, 4, 5, 3, 2, 2},
-                                   {1, 6, 6, 24, 8, 3, 3, 2, 0, false}};
+/// As in an autoencoder's encoder.
+constexpr ConvCase kHalving{3, 8, 6, 8, 5, 3, 3, 2, {.bottom = 1, .right = 1}};
+
+constexpr ConvCase kConvCases[] = {
+    {1, 1, 1, 1, 1, 1, 1},
+    {2, 5, 7, 3, 5, 3, 3, 1, Padding::all(1)},
+    {1, 8, 6, 4, 16, 3, 3, 1, Padding::all(1)},
+    {3, 9, 9, 16, 3, 3, 3, 1, Padding::all(1)},
+    {2, 7, 8, 8, 8, 1, 1},
+    {1, 11, 6, 5, 4, 5, 3, 2, Padding::all(2)},
+    {1, 6, 6, 24, 8, 3, 3, 2, {}, false},
+    kHalving,
+    {2, 9, 7, 3, 8, 3, 3, 2, {.bottom = 1, .right = 1}},
+    // The first, a middle and the last shard of rows.
+    {2, 7, 6, 16, 8, 3, 3, 1, {.top = 1, .left = 1, .right = 1}},
+    {2, 7, 6, 16, 8, 3, 3, 1, {.left = 1, .right = 1}},
+    {2, 7, 6, 1, 8, 3, 3, 1, {.bottom = 1, .left = 1, .right = 1}},
+    {2, 3, 5, 2, 4, 3, 2, 2, {.top = 5, .bottom = 1, .left = 2, .right = 3}}};
 
 struct Weights {
   Tensor filters;
@@ -46,7 +60,7 @@ struct Weights {
 
 PackedConv2d packed(ExecContext& ctx, const ConvCase& c, const Weights& w,
                     DType compute) {
-  return {ctx, w.filters, w.bias, c.stride, Padding::all(c.padding), compute};
+  return {ctx, w.filters, w.bias, c.stride, c.padding, compute};
 }
 
 /// What the CPU makes of an image in f32, of weights rounded to `compute`.
@@ -107,8 +121,10 @@ TEST_F(ConvOnGpu, TakesWeightsOfEveryType) {
 TEST_F(ConvOnGpu, BitsOfAnImageDoNotDependOnTheBatch) {
   ExecContext ctx(1, kGpu);
   // Images of an odd number of elements: unlike aligned inside the batch.
-  for (const ConvCase& all : {ConvCase{4, 7, 9, 5, 3, 3, 3, 1, 1},
-                              ConvCase{4, 7, 9, 5, 3, 3, 3, 2, 1}}) {
+  for (const ConvCase& all :
+       {ConvCase{4, 7, 9, 5, 3, 3, 3, 1, Padding::all(1)},
+        ConvCase{4, 7, 9, 5, 3, 3, 3, 2, Padding::all(1)},
+        ConvCase{4, 7, 9, 5, 3, 3, 3, 2, {.bottom = 1, .right = 1}}}) {
     for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
       ConvCase one = all;
       one.items = 1;
@@ -140,27 +156,45 @@ TEST_F(ConvOnGpu, AgreesWithTheCpuInFreeMode) {
 
 TEST_F(ConvOnGpu, IsPlayedBackWithNewNumbers) {
   ExecContext ctx(1, kGpu);
-  const ConvCase& c = kConvCases[1];
-  for (const DType compute : {DType::f32, DType::bf16}) {
-    const auto owner = std::make_shared<int>();
-    const std::uint64_t key[] = {static_cast<std::uint64_t>(compute)};
-    const Weights w(c, DType::f32, 3);
-    const PackedConv2d conv = packed(ctx, c, w, compute);
-    Tensor x = upload(ctx, image(c, compute, 1));
-    Tensor out = poisoned(ctx, c.out(), compute);
-    for (std::uint64_t round = 0; round < 5; ++round) {
-      const Tensor host = image(c, compute, 20 + round);
-      copy(ctx, host, x);
-      ctx.replay(owner, key, [&] { conv2d(ctx, x, conv, out); });
-      expect_close(download(ctx, out), expected(c, host, w, compute),
-                   tolerance_of(compute));
+  for (const ConvCase& c : {kConvCases[1], kHalving}) {
+    for (const DType compute : {DType::f32, DType::bf16}) {
+      const auto owner = std::make_shared<int>();
+      const std::uint64_t key[] = {static_cast<std::uint64_t>(compute)};
+      const Weights w(c, DType::f32, 3);
+      const PackedConv2d conv = packed(ctx, c, w, compute);
+      Tensor x = upload(ctx, image(c, compute, 1));
+      Tensor out = poisoned(ctx, c.out(), compute);
+      for (std::uint64_t round = 0; round < 5; ++round) {
+        const Tensor host = image(c, compute, 20 + round);
+        copy(ctx, host, x);
+        ctx.replay(owner, key, [&] { conv2d(ctx, x, conv, out); });
+        expect_close(download(ctx, out), expected(c, host, w, compute),
+                     tolerance_of(compute));
+      }
+    }
+  }
+}
+
+// The library reads an aligned copy, whatever the address.
+TEST_F(ConvOnGpu, PadsUnequallyAtEveryAddress) {
+  ExecContext ctx(1, kGpu);
+  const ConvCase& c = kHalving;
+  for (const DType compute : kFloats) {
+    const PackedConv2d conv =
+        packed(ctx, c, Weights(c, DType::f32, 3), compute);
+    const Tensor x = image(c, compute, 4);
+    const Tensor want = on_gpu(ctx, c, x, conv, compute);
+    for (const std::int64_t shift : {1, 2, 4}) {
+      Tensor out = poisoned(ctx, c.out(), compute);
+      conv2d(ctx, shifted_upload(ctx, x, shift), conv, out);
+      expect_same_bits(download(ctx, out), want);
     }
   }
 }
 
 TEST_F(ConvOnGpu, PassesNanOn) {
   ExecContext ctx(1, kGpu);
-  const ConvCase c{1, 5, 5, 2, 3, 3, 3, 1, 1};
+  const ConvCase c{1, 5, 5, 2, 3, 3, 3, 1, Padding::all(1)};
   const Weights w(c, DType::f32, 3);
   const PackedConv2d conv = packed(ctx, c, w, DType::f32);
   Tensor x = image(c, DType::f32, 4);

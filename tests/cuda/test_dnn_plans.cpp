@@ -164,6 +164,8 @@ struct ConvCase {
   std::int64_t size;
   std::int64_t kernel;
   std::int64_t stride = 1;
+  std::int64_t padding_y = kernel / 2;
+  std::int64_t padding_x = kernel / 2;
 };
 
 // The decoder of SD's VAE for 512 × 512 pixels, then shapes that fit nothing,
@@ -178,7 +180,6 @@ constexpr ConvCase kDecoder[] = {
     {320, 320, 64, 3, 2}};
 
 ConvProblem problem_of(const ConvCase& c, DType compute, DType out) {
-  const std::int64_t padding = c.kernel / 2;
   ConvProblem problem{.height = c.size,
                       .width = c.size,
                       .in_channels = c.in_channels,
@@ -186,8 +187,8 @@ ConvProblem problem_of(const ConvCase& c, DType compute, DType out) {
                       .kernel_height = c.kernel,
                       .kernel_width = c.kernel,
                       .stride = c.stride,
-                      .padding_y = padding,
-                      .padding_x = padding,
+                      .padding_y = c.padding_y,
+                      .padding_x = c.padding_x,
                       .compute = compute,
                       .out = out};
   const auto alignment = [](std::int64_t elements, DType dtype) {
@@ -235,6 +236,23 @@ TEST_P(DnnPlansFor, EveryConvolutionOfTheDecoderInExactF32) {
     expect_plan(name_of(c, DType::f32, DType::f32),
                 conv_graph(target(), problem_of(c, DType::f32, DType::f32), 1),
                 {.tensor_cores = false});
+  }
+}
+
+// The halvings of the encoder of SD's VAE for 512 × 512 pixels, whose images
+// hold the zeros at the bottom and right; then shards of rows: one from the
+// middle, and the first, whose image holds the zeros at the top.
+TEST_P(DnnPlansFor, ConvolutionsWithLessPadding) {
+  for (const ConvCase& c :
+       {ConvCase{128, 128, 513, 3, 2, 0, 0},
+        ConvCase{256, 256, 257, 3, 2, 0, 0},
+        ConvCase{512, 512, 129, 3, 2, 0, 0}, ConvCase{512, 512, 64, 3, 1, 0, 1},
+        ConvCase{512, 512, 65, 3, 1, 0, 1}}) {
+    for (const DType compute : {DType::f32, DType::bf16}) {
+      expect_plan(name_of(c, compute, compute),
+                  conv_graph(target(), problem_of(c, compute, compute), 1),
+                  {.tensor_cores = compute != DType::f32});
+    }
   }
 }
 

@@ -140,5 +140,24 @@ TEST(Meter, NotesTheMemoryOfTheDeviceThatItStandsFor) {
   EXPECT_EQ(gpu.ctx.kind(), DeviceKind::cuda);
 }
 
+std::size_t convolution_peak(ExecContext& ctx, const Padding& padding) {
+  const PackedConv2d conv(ctx, ctx.empty({6, 128, 3, 3}, DType::f32), {}, 2,
+                          padding, DType::bf16);
+  Tensor out = ctx.empty({3, 4, 5, 6}, DType::bf16);
+  conv2d(ctx, ctx.empty({3, 8, 10, 128}, DType::bf16), conv, out);
+  return ctx.workspace().peak_bytes();
+}
+
+TEST(Meter, NotesTheGpusCopyWithUnequalPadding) {
+  Metered gpu(DeviceKind::cuda);
+  EXPECT_EQ(convolution_peak(gpu.ctx, Padding::all(1)), 0U);
+  EXPECT_EQ(convolution_peak(gpu.ctx, {.bottom = 1, .left = 1, .right = 1}),
+            3U * 9 * 10 * 128 * 2);
+  EXPECT_EQ(convolution_peak(gpu.ctx, {.bottom = 1, .right = 1}),
+            3U * 9 * 11 * 128 * 2);
+  Metered cpu;
+  EXPECT_EQ(convolution_peak(cpu.ctx, {.bottom = 1, .right = 1}), 0U);
+}
+
 }  // namespace
 }  // namespace troupe::kernels
