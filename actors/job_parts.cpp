@@ -62,11 +62,7 @@ void LoadedModel::decode_as_is(ExecContext& ctx, const Tensor& latents,
   }
   const std::shared_ptr<const models::AutoencoderKl> network =
       decoder->get(ctx);
-  const models::AutoencoderKlConfig& config = network->config();
-  const std::size_t rank = latents.shape().rank();
-  const Shape wanted{config.out_channels,
-                     latents.dim(rank - 2) * config.scale(),
-                     latents.dim(rank - 1) * config.scale()};
+  const Shape wanted = network->config().pixel_shape(latents.shape());
   if (ctx.device().kind != DeviceKind::cpu) {
     pixels = ctx.empty(wanted, DType::f32);
   } else if (pixels.shape() != wanted) {

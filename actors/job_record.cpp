@@ -227,13 +227,14 @@ void check_picture(const JobRecord& job, const models::ModelDescription& model,
     return side >= 1 && side <= config::kMostPixelsPerSide;
   };
   const std::vector<std::int64_t>& sides = job.picture_size;
-  expect(sides.empty() ||
-             (sides.size() == 2 && latents.rank() == 3 &&
-              model.decoder.has_value() && std::ranges::all_of(sides, is_side)),
-         "picture_size",
-         "expected none, or two sides of 1 to " +
-             std::to_string(config::kMostPixelsPerSide) +
-             " pixels for pictures that are decoded");
+  expect(
+      sides.empty() ||
+          (sides.size() == 2 && !models::LatentGeometry::of(latents).frames &&
+           model.decoder.has_value() && std::ranges::all_of(sides, is_side)),
+      "picture_size",
+      "expected none, or two sides of 1 to " +
+          std::to_string(config::kMostPixelsPerSide) +
+          " pixels for pictures that are decoded");
 }
 
 /// Checks the record and returns the model that it describes.

@@ -262,9 +262,7 @@ CutBytes bytes_of_cuts(const DenoiserInfo& info, std::span<const int> cuts,
       const bool is_its_own =
           (s == 0 ? skip.made_before >= 0 : skip.made_before > cuts[s]) &&
           skip.made_before <= cuts[s + 1];
-      kept += is_its_own && skip.taken_by >= cuts[s + 1]
-                  ? skip.bytes
-                  : 0;
+      kept += is_its_own && skip.taken_by >= cuts[s + 1] ? skip.bytes : 0;
     }
     if (shape == CutShape::onion && s + 1 < cuts.size() / 2) {
       bytes.skips = std::max(bytes.skips, kept);

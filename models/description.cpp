@@ -91,9 +91,7 @@ std::string_view DecoderDescription::config_keys() {
 }
 
 Shape DecoderDescription::pixel_shape(const Shape& latents) const {
-  const std::size_t rank = latents.rank();
-  return {config_.out_channels, latents[rank - 2] * scale(),
-          latents[rank - 1] * scale()};
+  return config_.pixel_shape(latents);
 }
 
 std::int64_t DecoderDescription::tile_side() const noexcept {
@@ -196,8 +194,8 @@ void check_fit(const ModelDescription& model, const std::string& place) {
               std::to_string(latents[0]) + " as the network has",
           "this autoencoder belongs to another model");
   // No tensor of the checkpoint bounds sample_size.
-  const Shape picture = model.pixel_shape(latents);
-  const std::int64_t side = picture[picture.rank() - 1];
+  const std::int64_t side =
+      LatentGeometry::of(model.pixel_shape(latents)).width;
   require(side <= kMostPixelsPerSide, Errc::unsupported, place,
           "pictures: got " + std::to_string(side) +
               " pixels a side, expected at most " +

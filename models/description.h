@@ -15,6 +15,7 @@
 #include "models/files/class_tensors.h"
 #include "models/files/weight_source.h"
 #include "models/network/denoiser.h"
+#include "models/network/latent_geometry.h"
 #include "models/network/placement.h"
 #include "models/network/segment.h"
 #include "models/network/thread_scratch.h"

@@ -109,13 +109,10 @@ std::optional<TimedPass> shortened(const ModelSource& source,
                  source.latent_shape()};
   while (rows * block_flops(pass.network->info(pass.latents, device.compute)) >
          flops_of_a_pass) {
-    if (pass.latents.rank() != 3) {
-      return std::nullopt;
-    }
-    const Shape& now = pass.latents;
-    const Shape smaller =
-        pass.network->nearest_latents({now[0], now[1] / 2, now[2] / 2});
-    if (smaller.num_elements() >= now.num_elements()) {
+    const auto now = models::LatentGeometry::of(pass.latents);
+    const Shape smaller = pass.network->nearest_latents(
+        now.with_sides(now.height / 2, now.width / 2).shape());
+    if (smaller.num_elements() >= pass.latents.num_elements()) {
       return std::nullopt;
     }
     pass.latents = smaller;

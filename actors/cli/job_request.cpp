@@ -367,9 +367,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   if (draws_after_given_latents() && !job.draws_latents) {
     recipe.init_latents_drawn = false;
   }
-  const Shape picture = source.pixel_shape();
-  recipe.width = picture[picture.rank() - 1];
-  recipe.height = picture[picture.rank() - 2];
+  const auto picture = models::LatentGeometry::of(source.pixel_shape());
+  recipe.width = picture.width;
+  recipe.height = picture.height;
   if (!job.picture_size.empty()) {
     recipe.resolution_bins = true;
   }

@@ -19,6 +19,7 @@ namespace troupe::actors {
 namespace {
 
 namespace fs = std::filesystem;
+using models::LatentGeometry;
 
 // Of diffusers' StableDiffusionXLImg2ImgPipeline.
 constexpr double kAestheticScore = 6.0;
@@ -113,9 +114,9 @@ ModelSource ModelSource::open(const config::Config& config,
 }
 
 std::span<const models::ResolutionBin> ModelSource::bins() const {
-  const Shape trained = denoiser().latent_shape();
   return decoder() && pipeline_ != nullptr && pipeline_->bins != nullptr
-             ? pipeline_->bins(trained[trained.rank() - 1])
+             ? pipeline_->bins(
+                   LatentGeometry::of(denoiser().latent_shape()).width)
              : std::span<const models::ResolutionBin>();
 }
 
@@ -124,7 +125,7 @@ void ModelSource::choose_size(const config::Config& config) {
   if (!config.size && !has_bins) {
     return;
   }
-  const Shape trained = decoded_shape();
+  const auto trained = LatentGeometry::of(decoded_shape());
   // A side that is 0 is left to the model.
   config::PictureSize wanted = config.size.value_or(config::PictureSize{0, 0});
   const std::string place =
@@ -132,9 +133,8 @@ void ModelSource::choose_size(const config::Config& config) {
                       : wanted.height == 0          ? "width"
                       : wanted.width == 0           ? "height"
                                                     : "size");
-  wanted.width = wanted.width > 0 ? wanted.width : trained[trained.rank() - 1];
-  wanted.height =
-      wanted.height > 0 ? wanted.height : trained[trained.rank() - 2];
+  wanted.width = wanted.width > 0 ? wanted.width : trained.width;
+  wanted.height = wanted.height > 0 ? wanted.height : trained.height;
   if (!has_bins) {
     return resize(wanted, place, "ask for that, or for another size");
   }
@@ -161,20 +161,19 @@ void ModelSource::resize(const config::PictureSize& size,
   const auto latent_side = [&](std::int64_t pixels) {
     return std::max<std::int64_t>((pixels + scale / 2) / scale, 1);
   };
-  std::vector<std::int64_t> wanted(latents_.extents().begin(),
-                                   latents_.extents().end());
-  wanted[wanted.size() - 2] = latent_side(size.height);
-  wanted[wanted.size() - 1] = latent_side(size.width);
-  latents_ = denoiser().nearest_latents(Shape(wanted));
-  const Shape picture = decoded_shape();
-  const config::PictureSize nearest{picture[picture.rank() - 1],
-                                    picture[picture.rank() - 2]};
+  latents_ = denoiser().nearest_latents(
+      LatentGeometry::of(latents_)
+          .with_sides(latent_side(size.height), latent_side(size.width))
+          .shape());
+  const auto picture = LatentGeometry::of(decoded_shape());
+  const config::PictureSize nearest{picture.width, picture.height};
   require(nearest == size, Errc::invalid_argument, place,
           "the model makes no pictures of this size: got " +
               config::to_string(size) + ", the nearest that works is " +
               config::to_string(nearest),
           hint);
-  const Shape trained = model_.pixel_shape(denoiser().latent_shape());
+  const auto trained =
+      LatentGeometry::of(model_.pixel_shape(denoiser().latent_shape()));
   if (trained != picture) {
     size_ = size;
   }
@@ -252,9 +251,8 @@ void ModelSource::take_told(const config::Config& config) {
 }
 
 models::PictureIds ModelSource::ids(bool is_negative) const {
-  const Shape picture = decoded_shape();
-  const config::PictureSize whole{picture[picture.rank() - 1],
-                                  picture[picture.rank() - 2]};
+  const auto picture = LatentGeometry::of(decoded_shape());
+  const config::PictureSize whole{picture.width, picture.height};
   const config::SizeConfig& told = this->told(is_negative);
   const config::PictureSize original = told.original.value_or(whole);
   const config::PictureCorner crop =

@@ -207,8 +207,8 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
   if (!wants) {
     return;
   }
-  require(source.pixel_shape().rank() == 3, Errc::invalid_argument,
-          source.name(),
+  require(!models::LatentGeometry::of(source.pixel_shape()).frames,
+          Errc::invalid_argument, source.name(),
           "the model makes no still pictures: got samples of " +
               to_string(source.pixel_shape()),
           "use --save latents=FILE");

@@ -172,10 +172,9 @@ void remark(const Config& config, const JobRequest& request,
   } else {
     here("method", is_auto, describe_method(request));
   }
-  const Shape picture = request.source.pixel_shape();
+  const auto picture = models::LatentGeometry::of(request.source.pixel_shape());
   here("size", !config.size,
-       config::to_string(config::PictureSize{picture[picture.rank() - 1],
-                                             picture[picture.rank() - 2]}));
+       config::to_string(config::PictureSize{picture.width, picture.height}));
   const std::string workers = std::to_string(request.num_workers());
   here("workers", config.num_workers.value_or(0) == 0 && !only_directs(config),
        workers);

@@ -11,6 +11,7 @@
 #include "models/files/config_fields.h"
 #include "models/files/json.h"
 #include "models/files/weight_source.h"
+#include "models/network/latent_geometry.h"
 #include "models/network/thread_scratch.h"
 
 namespace troupe::models {
@@ -43,6 +44,11 @@ struct AutoencoderKlConfig {
   /// Pixels per latent side.
   [[nodiscard]] std::int64_t scale() const noexcept {
     return std::int64_t{1} << (block_out_channels.size() - 1);
+  }
+  /// [C, H, W] of the picture that latents of this shape give.
+  [[nodiscard]] Shape pixel_shape(const Shape& latents) const {
+    const auto its = LatentGeometry::of(latents);
+    return {out_channels, its.height * scale(), its.width * scale()};
   }
   /// Of a tile (tiled_decode.h), in latents; 0: the decoder has none.
   [[nodiscard]] std::int64_t tile_side() const noexcept {

@@ -39,8 +39,8 @@ struct Tiles {
 /// Of a picture: down, and to the right.
 struct Grid {
   Grid(const Shape& latents, std::int64_t side)
-      : down{latents[latents.rank() - 2], side},
-        across{latents[latents.rank() - 1], side} {}
+      : down{LatentGeometry::of(latents).height, side},
+        across{LatentGeometry::of(latents).width, side} {}
 
   Tiles down, across;
 };
@@ -115,8 +115,8 @@ void blend(const Tensor& before, Direction direction, Tensor& tile) {
 }  // namespace
 
 bool exceeds_tile(const Shape& latents, std::int64_t side) {
-  const std::size_t rank = latents.rank();
-  return latents[rank - 2] > side || latents[rank - 1] > side;
+  const auto its = LatentGeometry::of(latents);
+  return its.height > side || its.width > side;
 }
 
 void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
@@ -167,10 +167,9 @@ void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
 
 DecodeCosts tiled_costs(const AutoencoderKlConfig& config, DType compute,
                         const Shape& latents, std::int64_t side) {
-  const std::int64_t height = latents[latents.rank() - 2];
-  const std::int64_t width = latents[latents.rank() - 1];
+  const auto its = LatentGeometry::of(latents);
   if (side == 0) {
-    return autoencoder_kl_costs(config, compute, height, width);
+    return autoencoder_kl_costs(config, compute, its.height, its.width);
   }
   const Grid grid(latents, side);
   // There may be many tiles of the same size.
@@ -201,8 +200,9 @@ DecodeCosts tiled_costs(const AutoencoderKlConfig& config, DType compute,
   const std::int64_t edges = (grid.across.count() + 2) *
                              std::min(grid.down.overlap(), rows) *
                              std::max(rows, columns) * scale;
-  costs.bytes += static_cast<std::uint64_t>((height * width * scale + edges) *
-                                            scale * config.out_channels * 4);
+  costs.bytes +=
+      static_cast<std::uint64_t>((its.height * its.width * scale + edges) *
+                                 scale * config.out_channels * 4);
   return costs;
 }
 
