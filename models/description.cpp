@@ -12,11 +12,12 @@ namespace troupe::models {
 extern const DenoiserRow kDit;
 extern const DenoiserRow kPixArt;
 extern const DenoiserRow kUNet;
+extern const DenoiserRow kUVit;
 extern const DenoiserRow kOldTransformer;
 
 DenoiserTable denoiser_table() {
   static constexpr const DenoiserRow* kTable[] = {&kDit, &kPixArt, &kUNet,
-                                                  &kOldTransformer};
+                                                  &kUVit, &kOldTransformer};
   return kTable;
 }
 
