@@ -1,4 +1,5 @@
-// What diffusers computes, stored and printed.
+// What diffusers, or a reference of the authors' code, computes; stored and
+// printed.
 
 #include <cstring>
 #include <utility>
@@ -96,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(PixArt, DenoiserGolden,
                          testing::ValuesIn(golden_folders("pixart_")), name_of);
 INSTANTIATE_TEST_SUITE_P(UNet, DenoiserGolden,
                          testing::ValuesIn(golden_folders("unet_")), name_of);
+INSTANTIATE_TEST_SUITE_P(UVit, DenoiserGolden,
+                         testing::ValuesIn(golden_folders("uvit_")), name_of);
 
 TEST(TimestepEmbedding, HasDiffusersValues) {
   const double timesteps[] = {500.0};
