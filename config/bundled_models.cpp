@@ -50,6 +50,18 @@ constexpr std::string_view kDpmSolver = R"({
   "lower_order_final": true, "timestep_spacing": "linspace",
   "final_sigmas_type": "zero"})";
 
+/// U-ViT's authors draw over the betas of Stable Diffusion, from timestep 1000
+/// to 1 in equal steps, with a DPM-Solver++ of order 3 in single steps; a
+/// multistep one is the nearest.
+/// Source: baofff/U-ViT eval_ldm_discrete.py.
+constexpr std::string_view kUVitSolver = R"({
+  "_class_name": "DPMSolverMultistepScheduler", "num_train_timesteps": 1000,
+  "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear",
+  "prediction_type": "epsilon", "solver_order": 3,
+  "algorithm_type": "dpmsolver++", "solver_type": "midpoint",
+  "lower_order_final": true, "timestep_spacing": "linspace",
+  "final_sigmas_type": "sigma_min"})";
+
 /// T5 v1.1 XXL, its encoder.
 constexpr std::string_view kT5Xxl = R"({
   "architectures": ["T5EncoderModel"], "model_type": "t5",
@@ -225,6 +237,32 @@ std::string pixart(const PixArtSize& size) {
       .dump();
 }
 
+struct UVitSize {
+  int img_size;
+  int embed_dim;
+  int depth;
+  int num_heads;
+  int num_classes;  ///< with 'no class'
+};
+
+/// The arguments of the authors' class, as in their configs.
+std::string uvit(const UVitSize& size) {
+  return nlohmann::json{{"_class_name", "UViT"},
+                        {"img_size", size.img_size},
+                        {"patch_size", 2},
+                        {"in_chans", 4},
+                        {"embed_dim", size.embed_dim},
+                        {"depth", size.depth},
+                        {"num_heads", size.num_heads},
+                        {"mlp_ratio", 4},
+                        {"qkv_bias", false},
+                        {"mlp_time_embed", false},
+                        {"num_classes", size.num_classes},
+                        {"conv", false},
+                        {"skip", true}}
+      .dump();
+}
+
 using Encoders = std::vector<BundledEncoder>;
 
 Encoders t5(std::string_view config) {
@@ -241,8 +279,8 @@ Encoders two_clips(std::string_view first, std::string_view second) {
 }  // namespace
 
 std::span<const BundledModel> bundled_models() {
-  // Sizes: Peebles & Xie 2023, arXiv:2212.09748, table 1; Chen et al. 2024,
-  // arXiv:2403.04692.
+  // Sizes: Peebles & Xie 2023, arXiv:2212.09748, table 1; Bao et al. 2023,
+  // arXiv:2209.12152, table 1; Chen et al. 2024, arXiv:2403.04692.
   static const std::string kDitVae = sd_vae(0.18215, 256);
   static const std::string kSd15Vae = sd_vae(0.18215, 512);
   static const std::string kSdxlVae = sd_vae(0.13025, 1024);
@@ -261,6 +299,11 @@ std::span<const BundledModel> bundled_models() {
        dit({4, 16, 3, 3, 4, 16, 10}), "", kDdim},
       {"dit-tiny-vae", "4 blocks of width 64 with a small VAE, for tests",
        dit({4, 16, 4, 8, 4, 8, 10}), kTinyVae, kDdim},
+      {"uvit-large-256", "U-ViT-L/2, 256x256 pixels, 1000 ImageNet classes",
+       uvit({32, 1024, 20, 16, 1001}), kDitVae, kUVitSolver},
+      {"tiny-uvit",
+       "5 blocks of width 64 and two long skips, with a small VAE, for tests",
+       uvit({16, 64, 4, 4, 11}), kTinyVae, kUVitSolver},
       {"pixart-sigma-xl-2",
        "PixArt-Sigma-XL/2, 1024x1024 pixels, from a prompt",
        pixart({16, 72, 28, 128, 2.0, 4096}), kSdxlVae, kDpmSolver,

@@ -16,31 +16,37 @@ namespace {
 using Classes =
     std::tuple<std::string_view, std::string_view, std::string_view>;
 
-const Classes& classes_of(std::string_view pipeline) {
+const Classes& classes_of(std::string_view pipeline, std::string_view network) {
   static constexpr std::array kClasses = {
       Classes{"", "DiTTransformer2DModel", "DDIMScheduler"},
+      Classes{"", "UViT", "DPMSolverMultistepScheduler"},
       Classes{"PixArtSigmaPipeline", "PixArtTransformer2DModel",
               "DPMSolverMultistepScheduler"},
       Classes{"StableDiffusionPipeline", "UNet2DConditionModel",
               "PNDMScheduler"},
       Classes{"StableDiffusionXLPipeline", "UNet2DConditionModel",
               "EulerDiscreteScheduler"}};
-  return *std::ranges::find(kClasses, pipeline, [](const Classes& classes) {
-    return std::get<0>(classes);
-  });
+  const auto* const found =
+      std::ranges::find_if(kClasses, [&](const Classes& classes) {
+        return std::get<0>(classes) == pipeline &&
+               (!pipeline.empty() || std::get<1>(classes) == network);
+      });
+  require(found != kClasses.end(), Errc::not_found, network, "no such classes");
+  return *found;
 }
 
 TEST(BundledModels, AreReadableConfigurations) {
   for (const BundledModel& model : bundled_models()) {
     const auto network = nlohmann::json::parse(model.denoiser);
-    const auto& [pipeline, class_name, scheduler_class] =
-        classes_of(model.pipeline);
+    const auto& [pipeline, class_name, scheduler_class] = classes_of(
+        model.pipeline, network["_class_name"].get_ref<const std::string&>());
     EXPECT_EQ(network["_class_name"], class_name);
     EXPECT_EQ(nlohmann::json::parse(model.scheduler)["_class_name"],
               scheduler_class);
     if (!model.vae.empty()) {
-      EXPECT_EQ(nlohmann::json::parse(model.vae)["latent_channels"],
-                network["in_channels"])
+      EXPECT_EQ(
+          nlohmann::json::parse(model.vae)["latent_channels"],
+          network[network.contains("in_chans") ? "in_chans" : "in_channels"])
           << model.name;
     }
   }
@@ -49,6 +55,7 @@ TEST(BundledModels, AreReadableConfigurations) {
 TEST(BundledModels, HaveTheTilesOfWhatTheirDecodersWereTrainedWith) {
   const std::tuple<const char*, int> published[] = {
       {"dit-xl-2-256", 256},
+      {"uvit-large-256", 256},
       {"sd15", 512},
       {"sdxl", 1024},
       {"pixart-sigma-xl-2", 1024}};
@@ -76,6 +83,18 @@ TEST(BundledModels, HaveThePublishedSizes) {
     EXPECT_EQ(config["patch_size"], 2) << name;
     EXPECT_EQ(config["sample_size"], 32) << name;
   }
+}
+
+TEST(BundledModels, UVitHasThePublishedSize) {
+  const auto config =
+      nlohmann::json::parse(find_bundled_model("uvit-large-256").denoiser);
+  EXPECT_EQ(config["embed_dim"], 1024);
+  EXPECT_EQ(config["depth"], 20);
+  EXPECT_EQ(config["num_heads"], 16);
+  EXPECT_EQ(config["img_size"], 32);
+  EXPECT_EQ(config["patch_size"], 2);
+  EXPECT_EQ(config["num_classes"], 1001);
+  EXPECT_EQ(config["conv"], false);
 }
 
 TEST(BundledModels, PixArtSigmaHasThePublishedSize) {

@@ -137,8 +137,9 @@ class Scripts(unittest.TestCase):
             network = config["denoiser"]
             self.assertIn(network["_class_name"],
                           ("DiTTransformer2DModel", "PixArtTransformer2DModel",
-                           "UNet2DConditionModel"))
-            layers = network.get("num_layers", network.get("layers_per_block"))
+                           "UNet2DConditionModel", "UViT"))
+            layers = network.get("num_layers", network.get("layers_per_block",
+                                                           network.get("depth")))
             self.assertGreater(layers, 0)
             self.assertIn("_class_name", config["scheduler"])
             self.assertIn("vae", config)
