@@ -101,8 +101,8 @@ class ExecContext {
   ~ExecContext();
 
   [[nodiscard]] Device device() const noexcept { return device_; }
-  /// The kind of device that decides how work is cut: that of `device`, or the
-  /// one that the meter stands for.
+  /// The kind of device that decides how work is cut: device().kind, or the
+  /// kind that the meter stands for.
   [[nodiscard]] DeviceKind kind() const noexcept { return kind_; }
   /// Only on a meter's context.
   [[nodiscard]] Meter& meter();

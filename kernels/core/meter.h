@@ -14,8 +14,8 @@ namespace troupe {
 /// context of a meter (`ExecContext(meter)`) says what it costs: operations
 /// here, memory as `Workspace::peak_bytes`.
 ///
-/// A meter stands for a CPU or a GPU: operations note the memory that they
-/// would take there. Nobody may read or write elements.
+/// A meter stands for a CPU or a GPU: an operation takes as much workspace as
+/// on that device. Nobody may read or write elements.
 /// Thread: as DeviceBackend.
 class Meter final : public DeviceBackend {
  public:

@@ -46,8 +46,8 @@ struct Target {
 };
 
 /// What is done with a matrix product: y = activation(acc + bias), then out =
-/// y. If it `adds`, out (f32) += y, or with a `gate` out += gate · y. `bias` and
-/// `gate` have one value per column and may be null.
+/// y. If it `adds`, out (f32) += y, or with a `gate` out += gate · y. `bias`
+/// and `gate` have one value per column and may be null.
 struct Epilogue {
   const float* bias = nullptr;
   Activation activation = Activation::none;

@@ -16,8 +16,8 @@
 
 // The list of a configuration's fields. Its function `visit_fields(visit,
 // config)` calls `visit(key, field)` for each field. The parser, the hash and
-// the known keys follow from it. The order is that of the hash, so it never
-// changes.
+// the known keys follow from it. The fields enter the hash in this order, so it
+// never changes.
 
 namespace troupe::models {
 

@@ -1,5 +1,3 @@
-#include "kernels/core/system/machine.h"
-
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "kernels/core/system/machine.h"
 #include "temporary_folder.h"
 
 namespace troupe {

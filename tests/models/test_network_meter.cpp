@@ -87,8 +87,8 @@ TEST(NetworkMeter, CountsTheOperationsOfAUNet) {
   }
 }
 
-/// The bytes of one row's boundary that stand in front of each block, and the
-/// memory that each segment takes for itself.
+/// Compares forecast and run: bytes of a row's boundary in front of each block,
+/// and the workspace of a pass through each segment.
 void expect_as_forecast(const NetworkDescription& description,
                         const Condition& condition, const Shape& shape,
                         DType compute) {

@@ -1,5 +1,5 @@
-// A network of two streams under the driver: it was written for this test, and
-// what it holds here is what every new network gets.
+// A network of two streams under the driver. The network was written for this
+// test: every new network gets the cuts, forecasts and bits that hold here.
 
 #include "models/network/boundary_skips.h"
 #include "models/network/diagnose.h"

@@ -25,8 +25,8 @@
 // text attend to each other, first with weights of their own (double blocks),
 // then with shared ones (single blocks). Positions turn queries and keys by
 // three axes: the text's index, the row and the column of a pixel. One skip
-// goes from the first block to the last. It draws nothing; it holds the driver
-// to what such networks need.
+// goes from the first block to the last. Its pictures mean nothing; its
+// tests hold the driver to what FLUX and SD3 need.
 
 namespace troupe::models::two_streams {
 
