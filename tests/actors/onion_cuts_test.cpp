@@ -291,7 +291,7 @@ TEST(CheaperCut, CountsTheBusiestPartTheLinkAndTheWayOfACall) {
   info.blocks = {{.flops = 3, .hidden_bytes = 10},
                  {.flops = 4, .hidden_bytes = 20},
                  {.flops = 1, .hidden_bytes = 30}};
-  info.skips = {{0, 2}};
+  info.skips = {{0, 2, 10}};
   const auto seconds = [&](CutShape shape, double rate, double calls) {
     return seconds_per_call(info, cut(shape, 2), {8, rate, 0.5, calls});
   };
