@@ -221,8 +221,8 @@ TEST(UVit, RefusesAnotherNetwork) {
       {R"({"num_classes":10,"mlp_ratio":1000})", "mlp_ratio: got 1000"},
       {R"({"num_classes":10,"img_size":225})", "img_size: got 225"}};
   for (const auto& [text, message] : configs) {
-    const Error error =
-        error_of([&] { (void)described(Json::parse(text, "config.json")); });
+    const Error error = error_of(
+        [&json = text] { (void)described(Json::parse(json, "config.json")); });
     EXPECT_EQ(error.code(), Errc::unsupported) << text;
     EXPECT_TRUE(contains(error.what(), message)) << error.what();
   }
