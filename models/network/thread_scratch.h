@@ -12,9 +12,6 @@ struct ThreadScratch {
   std::uint64_t attention = 0;    ///< of one thread, for the largest attention
   std::uint64_t convolution = 0;  ///< of one thread, for the widest one
 
-  void add_attention(std::int64_t keys, std::int64_t head_dim, DType compute);
-  /// `columns`: input channels times the kernel's area.
-  void add_convolution(std::int64_t columns, DType compute);
   void add(const ThreadScratch& other);
   /// Bytes for a worker of so many threads. Attention of many threads shares
   /// its copies (kernels/attention.h).
