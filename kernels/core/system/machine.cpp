@@ -245,6 +245,13 @@ std::uint64_t peak_rss_bytes(const fs::path& root) {
 
 void return_free_memory() { ::malloc_trim(0); }
 
+void return_freed_tensors() {
+  constexpr int kTensor = 1 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kTensor);
+  // The first call ends the allocator's own adaptation of this one, too.
+  ::mallopt(M_TRIM_THRESHOLD, 4 * kTensor);
+}
+
 int CoreInfo::usable() const noexcept {
   if (quota <= 0 || quota >= affinity) {
     return affinity;

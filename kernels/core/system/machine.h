@@ -57,6 +57,11 @@ struct MemoryInfo {
 /// Gives memory that was freed back to the machine: the allocator keeps it
 /// otherwise. Takes milliseconds. Thread: any.
 void return_free_memory();
+/// From here on memory of 1 MiB and more goes back to the system as soon as it
+/// is freed. By default glibc keeps such blocks after the first one was freed,
+/// for the next of their size: what loading took would stay beside the weights.
+/// Call before the first thread.
+void return_freed_tensors();
 
 /// What bounds the cores of this process.
 struct CoreInfo {
