@@ -8,7 +8,6 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/resize.h"
-#include "models/vae/tiled_decode.h"
 
 namespace troupe::actors {
 namespace {
@@ -60,19 +59,14 @@ void LoadedModel::decode_as_is(ExecContext& ctx, const Tensor& latents,
     pixels = kernels::on_host(ctx, latents).clone();
     return;
   }
-  const std::shared_ptr<const models::AutoencoderKl> network =
-      decoder->get(ctx);
-  const Shape wanted = network->config().pixel_shape(latents.shape());
+  const std::shared_ptr<const models::Decoder> network = decoder->get(ctx);
+  const Shape wanted = network->pixel_shape(latents.shape());
   if (ctx.device().kind != DeviceKind::cpu) {
     pixels = ctx.empty(wanted, DType::f32);
   } else if (pixels.shape() != wanted) {
     pixels = Tensor(wanted, DType::f32);
   }
-  if (tile > 0) {
-    models::decode_in_tiles(ctx, *network, latents, tile, pixels);
-  } else {
-    network->decode(ctx, latents, pixels);
-  }
+  network->decode(ctx, latents, tile, pixels);
 }
 
 void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,

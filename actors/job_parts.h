@@ -7,9 +7,9 @@
 
 #include "actors/job_record.h"
 #include "kernels/core/device.h"
+#include "models/decoder.h"
 #include "models/network/denoiser.h"
 #include "models/network/first_use.h"
-#include "models/vae/autoencoder_kl.h"
 #include "samplers/evaluator.h"
 #include "samplers/noise_source.h"
 #include "samplers/options.h"
@@ -21,7 +21,7 @@ namespace troupe::actors {
 struct LoadedModel {
   std::shared_ptr<const models::Denoiser> denoiser;
   /// Null: the network works on pixels.
-  std::shared_ptr<models::FirstUse<models::AutoencoderKl>> decoder;
+  std::shared_ptr<models::FirstUse<models::Decoder>> decoder;
   std::uint64_t weights_hash = 0;
   /// Of a model that is read in parts: the hash of every tensor, sorted (see
   /// models::WeightSource::note_tensors).
@@ -31,7 +31,7 @@ struct LoadedModel {
   /// pixels of another shape are replaced. Without a decoder: a copy on the
   /// host. tile: see JobRecord::vae_tile. picture: height and width to which
   /// they are scaled and cut, on the host; empty: they stay as they are
-  /// decoded. Errors: those of AutoencoderKl::decode. Thread: any, one ctx per
+  /// decoded. Errors: those of Decoder::decode. Thread: any, one ctx per
   /// thread.
   void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
               std::span<const std::int64_t> picture, Tensor& pixels) const;

@@ -230,7 +230,7 @@ void check_picture(const JobRecord& job, const models::ModelDescription& model,
   expect(
       sides.empty() ||
           (sides.size() == 2 && !models::LatentGeometry::of(latents).frames &&
-           model.decoder.has_value() && std::ranges::all_of(sides, is_side)),
+           model.decoder != nullptr && std::ranges::all_of(sides, is_side)),
       "picture_size",
       "expected none, or two sides of 1 to " +
           std::to_string(config::kMostPixelsPerSide) +
@@ -294,8 +294,8 @@ models::ModelDescription describe(const ModelRecord& model,
         models::find_denoiser(config, config.string("_class_name", ""), table)
             .describe(config);
     if (!model.decoder_config.empty()) {
-      description.decoder.emplace(models::describe_decoder(
-          models::Json::parse(model.decoder_config, "decoder_config")));
+      description.decoder = models::describe_decoder(
+          models::Json::parse(model.decoder_config, "decoder_config"));
       models::check_fit(description, "decoder_config");
     }
     return description;

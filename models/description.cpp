@@ -5,7 +5,6 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
-#include "models/vae/tiled_decode.h"
 
 namespace troupe::models {
 
@@ -14,6 +13,7 @@ extern const DenoiserRow kPixArt;
 extern const DenoiserRow kUNet;
 extern const DenoiserRow kUVit;
 extern const DenoiserRow kOldTransformer;
+extern const DecoderRow kAutoencoderKl;
 
 DenoiserTable denoiser_table() {
   static constexpr const DenoiserRow* kTable[] = {&kDit, &kPixArt, &kUNet,
@@ -21,30 +21,33 @@ DenoiserTable denoiser_table() {
   return kTable;
 }
 
+std::span<const DecoderRow* const> decoder_table() {
+  static constexpr const DecoderRow* kTable[] = {&kAutoencoderKl};
+  return kTable;
+}
+
 namespace {
 
 /// key: of the file `place`, where the name stands.
-const DenoiserRow& row_of(const std::string& place, const std::string& key,
-                          std::string_view class_name, DenoiserTable table) {
+template <typename Row>
+const Row& row_of(const std::string& place, const std::string& key,
+                  std::string_view class_name,
+                  std::span<const Row* const> table, std::string_view hint) {
   std::string names;
-  for (const DenoiserRow* row : table) {
+  for (const Row* row : table) {
     if (row->class_name == class_name) {
       return *row;
     }
     names += (names.empty() ? "" : ", ") + std::string(row->class_name);
   }
-  throw Error(
-      Errc::unsupported, place,
-      key + ": got " + in_quotes(class_name) + ", expected one of " + names,
-      "this network cannot be run yet");
+  throw Error(Errc::unsupported, place,
+              key + ": got " + in_quotes(class_name) + ", expected " +
+                  (table.size() == 1 ? "" : "one of ") + names,
+              hint);
 }
 
-void check_decoder_class(const std::string& place, const std::string& key,
-                         std::string_view class_name) {
-  require(class_name == "AutoencoderKL", Errc::unsupported, place,
-          key + ": got " + in_quotes(class_name) + ", expected AutoencoderKL",
-          "this autoencoder cannot be run");
-}
+constexpr std::string_view kNoNetwork = "this network cannot be run yet";
+constexpr std::string_view kNoDecoder = "this autoencoder cannot be run";
 
 /// diffusers makes what model_index.json names of the files, whatever their
 /// config.json says. Old folders of DiT and PixArt name Transformer2DModel in
@@ -54,10 +57,11 @@ void check_index_classes(const Checkpoint& checkpoint, DenoiserTable table) {
   const Component& network = checkpoint.denoiser;
   if (!network.index_class.empty()) {
     (void)row_of(place, network.folder.filename().string(), network.index_class,
-                 table);
+                 table, kNoNetwork);
   }
   if (checkpoint.vae && !checkpoint.vae->index_class.empty()) {
-    check_decoder_class(place, "vae", checkpoint.vae->index_class);
+    (void)row_of(place, "vae", checkpoint.vae->index_class, decoder_table(),
+                 kNoDecoder);
   }
 }
 
@@ -66,7 +70,7 @@ void check_index_classes(const Checkpoint& checkpoint, DenoiserTable table) {
 const DenoiserRow& find_denoiser(const Json& config,
                                  std::string_view class_name,
                                  DenoiserTable table) {
-  return row_of(config.place(), "_class_name", class_name, table);
+  return row_of(config.place(), "_class_name", class_name, table, kNoNetwork);
 }
 
 void DenoiserDescription::check_condition(const Condition& condition) const {
@@ -78,72 +82,6 @@ void DenoiserDescription::check_condition(const Condition& condition) const {
           "class_label",
           "got " + std::to_string(label) + ", expected 0 to " +
               std::to_string(num_classes));
-}
-
-DecoderDescription::DecoderDescription(const Json& config)
-    : config_(parse_autoencoder_kl_config(config)),
-      has_quant_conv_(config.boolean("use_quant_conv", true)) {}
-
-std::string_view DecoderDescription::config_keys() {
-  // The other keys are the encoder's, or change nothing here.
-  static const std::string kKeys = keys_of<AutoencoderKlConfig>(
-      "down_block_types force_upcast in_channels use_quant_conv");
-  return kKeys;
-}
-
-Shape DecoderDescription::pixel_shape(const Shape& latents) const {
-  return config_.pixel_shape(latents);
-}
-
-std::int64_t DecoderDescription::tile_side() const noexcept {
-  const std::int64_t side = config_.tile_side();
-  return side < kSmallestTile ? 0 : side;
-}
-
-double DecoderDescription::flops(const Shape& latents,
-                                 std::int64_t tile) const {
-  return tiled_costs(config_, DType::f32, latents, tile).flops;
-}
-
-std::uint64_t DecoderDescription::weights_bytes(DType compute) const {
-  return autoencoder_kl_weights_bytes(config_, compute);
-}
-
-std::uint64_t DecoderDescription::picture_bytes(const Shape& latents,
-                                                DType compute,
-                                                std::int64_t tile) const {
-  return tiled_costs(config_, compute, latents, tile).bytes;
-}
-
-ThreadScratch DecoderDescription::scratch(const Shape& latents, DType compute,
-                                          std::int64_t tile) const {
-  return tiled_costs(config_, compute, latents, tile).scratch;
-}
-
-/// The encoder is never read: names of modules identify its tensors.
-ClassTensors DecoderDescription::tensors() const {
-  ClassTensors tensors{
-      .names = autoencoder_kl_names(config_),
-      .prefixes = {"encoder.conv_in.", "encoder.conv_norm_out.",
-                   "encoder.conv_out.", "encoder.mid_block."}};
-  for (std::size_t i = 0; i < config_.block_out_channels.size(); ++i) {
-    tensors.prefixes.push_back("encoder.down_blocks." + std::to_string(i) +
-                               ".");
-  }
-  if (has_quant_conv_) {
-    tensors.prefixes.emplace_back("quant_conv.");
-  }
-  return tensors;
-}
-
-std::unique_ptr<AutoencoderKl> DecoderDescription::load(
-    ExecContext& ctx, DType compute, WeightSource& weights) const {
-  return std::make_unique<AutoencoderKl>(ctx, config_, compute, weights);
-}
-
-std::uint64_t DecoderDescription::weights_hash(ExecContext& ctx,
-                                               WeightSource& weights) const {
-  return autoencoder_kl_weights_hash(ctx, config_, weights);
 }
 
 namespace {
@@ -180,10 +118,10 @@ void check_prediction(const DenoiserDescription& denoiser,
 
 }  // namespace
 
-DecoderDescription describe_decoder(const Json& config) {
-  check_decoder_class(config.place(), "_class_name",
-                      config.string("_class_name", ""));
-  return DecoderDescription(config);
+std::unique_ptr<DecoderDescription> describe_decoder(const Json& config) {
+  return row_of(config.place(), "_class_name", config.string("_class_name", ""),
+                decoder_table(), kNoDecoder)
+      .describe(config);
 }
 
 void check_fit(const ModelDescription& model, const std::string& place) {
@@ -215,9 +153,8 @@ ModelDescription describe_model(const Checkpoint& checkpoint,
   check_tensors(network, model.denoiser->tensors(), notes);
   check_prediction(*model.denoiser, network.config.place());
   if (checkpoint.vae) {
-    const DecoderDescription decoder = describe_decoder(checkpoint.vae->config);
-    check_tensors(*checkpoint.vae, decoder.tensors(), notes);
-    model.decoder = decoder;
+    model.decoder = describe_decoder(checkpoint.vae->config);
+    check_tensors(*checkpoint.vae, model.decoder->tensors(), notes);
     check_fit(model, checkpoint.vae->config.place());
   }
   return model;

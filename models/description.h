@@ -11,6 +11,7 @@
 
 #include "kernels/core/device.h"
 #include "kernels/core/fields.h"
+#include "models/decoder.h"
 #include "models/files/checkpoint.h"
 #include "models/files/class_tensors.h"
 #include "models/files/weight_source.h"
@@ -19,7 +20,6 @@
 #include "models/network/placement.h"
 #include "models/network/segment.h"
 #include "models/network/thread_scratch.h"
-#include "models/vae/autoencoder_kl.h"
 
 namespace troupe::models {
 
@@ -175,53 +175,11 @@ using DenoiserTable = std::span<const DenoiserRow* const>;
     const Json& config, std::string_view class_name,
     DenoiserTable table = denoiser_table());
 
-/// The same for the decoder. There is one: AutoencoderKL.
-class DecoderDescription {
- public:
-  /// Errors: as parse_autoencoder_kl_config.
-  explicit DecoderDescription(const Json& config);
-
-  /// As DenoiserDescription::config_keys.
-  [[nodiscard]] static std::string_view config_keys();
-
-  [[nodiscard]] std::int64_t latent_channels() const noexcept {
-    return config_.latent_channels;
-  }
-  /// Pixels per latent side.
-  [[nodiscard]] std::int64_t scale() const noexcept { return config_.scale(); }
-  /// [C, H, W] of the picture that latents of this shape give.
-  [[nodiscard]] Shape pixel_shape(const Shape& latents) const;
-  /// Side of a tile for tiled decoding, in latents: as in diffusers, the side
-  /// of the training pictures. 0 where that side is too small.
-  [[nodiscard]] std::int64_t tile_side() const noexcept;
-
-  // tile: decoded in tiles of so many latents a side (tiled_decode.h); 0:
-  // whole.
-
-  /// Floating-point operations for one picture.
-  [[nodiscard]] double flops(const Shape& latents, std::int64_t tile = 0) const;
-  [[nodiscard]] std::uint64_t weights_bytes(DType compute) const;
-  /// Bytes of activations while one picture is decoded.
-  [[nodiscard]] std::uint64_t picture_bytes(const Shape& latents, DType compute,
-                                            std::int64_t tile = 0) const;
-  /// What decoding on the CPU takes beside them.
-  [[nodiscard]] ThreadScratch scratch(const Shape& latents, DType compute,
-                                      std::int64_t tile = 0) const;
-  [[nodiscard]] ClassTensors tensors() const;
-  [[nodiscard]] std::unique_ptr<AutoencoderKl> load(
-      ExecContext& ctx, DType compute, WeightSource& weights) const;
-  [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx,
-                                           WeightSource& weights) const;
-
- private:
-  AutoencoderKlConfig config_;
-  bool has_quant_conv_ = true;
-};
-
 /// A whole model.
 struct ModelDescription {
   std::shared_ptr<const DenoiserDescription> denoiser;
-  std::optional<DecoderDescription> decoder;  ///< none: latents are pixels
+  /// Null: latents are pixels.
+  std::shared_ptr<const DecoderDescription> decoder;
 
   /// [C, H, W] of the picture that latents of this shape give.
   [[nodiscard]] Shape pixel_shape(const Shape& latents) const {
@@ -229,9 +187,10 @@ struct ModelDescription {
   }
 };
 
-/// Errors: Errc::unsupported for another class than AutoencoderKL; as
-/// DecoderDescription.
-[[nodiscard]] DecoderDescription describe_decoder(const Json& config);
+/// Errors: Errc::unsupported for a class that is not in the table; as
+/// DecoderRow::describe.
+[[nodiscard]] std::unique_ptr<DecoderDescription> describe_decoder(
+    const Json& config);
 /// Checks that the decoder takes the network's latents and that its pictures
 /// are not too large. Errors: Errc::corrupt_file, Errc::unsupported, with
 /// `place`.

@@ -67,7 +67,9 @@ double spread_path(const JobShape& shape, const Turn& turn) {
 /// Of one picture; 0 where there is nothing to decode.
 double decode_flops(const ModelSource& source) {
   return source.decoder()
-             ? source.decoder()->flops(source.latent_shape(), source.vae_tile())
+             ? source.decoder()
+                   ->costs(source.latent_shape(), DType::f32, source.vae_tile())
+                   .flops
              : 0;
 }
 

@@ -184,7 +184,7 @@ ModelFacts describe_checkpoint(const std::string& path) {
   const ModelSource source = ModelSource::open(config);
   const models::Checkpoint& checkpoint = *source.checkpoint();
   std::vector<std::string> notes;
-  note_networks(checkpoint, source.denoiser(), notes);
+  note_networks(checkpoint, source, notes);
   note_scheduler(checkpoint, notes);
   print_notes(notes);
   ModelFacts model = {

@@ -91,7 +91,7 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
                                         const config::Recipe* recipe,
                                         std::vector<std::string>& notes) {
   if (source.checkpoint()) {
-    note_networks(*source.checkpoint(), source.denoiser(), notes);
+    note_networks(*source.checkpoint(), source, notes);
   }
   try {
     return recipe == nullptr ? schedule_of(source, config, notes)

@@ -83,11 +83,11 @@ MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
   needs.scratch = needs.network.scratch;
   if (source.decoder()) {
     needs.weights_bytes += source.decoder()->weights_bytes(compute);
-    needs.decode_bytes =
-        source.decoder()->picture_bytes(latents, compute, source.vae_tile());
+    const models::DecodeCosts decode =
+        source.decoder()->costs(latents, compute, source.vae_tile());
+    needs.decode_bytes = decode.bytes;
     if (kind == DeviceKind::cpu) {
-      needs.scratch.add(
-          source.decoder()->scratch(latents, compute, source.vae_tile()));
+      needs.scratch.add(decode.scratch);
     }
     if (!source.picture_size().empty()) {
       // The decoded pixels and the picture cut from them are in memory
@@ -106,9 +106,10 @@ std::uint64_t tiling_saves(const ModelSource& source, DType compute) {
       !models::exceeds_tile(latents, decoder->tile_side())) {
     return 0;
   }
-  const std::uint64_t whole = decoder->picture_bytes(latents, compute);
-  return whole - std::min(whole, decoder->picture_bytes(latents, compute,
-                                                        decoder->tile_side()));
+  const std::uint64_t whole = decoder->costs(latents, compute).bytes;
+  return whole -
+         std::min(whole,
+                  decoder->costs(latents, compute, decoder->tile_side()).bytes);
 }
 
 std::uint64_t required_bytes(const ModelSource& source, DType compute,

@@ -395,10 +395,10 @@ LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
                                            models::SegmentRange{}, placement);
     model.weights_hash = model.denoiser->info().weights_hash;
     if (model_.decoder) {
-      std::shared_ptr<const models::AutoencoderKl> decoder =
+      std::shared_ptr<const models::Decoder> decoder =
           model_.decoder->load(ctx, compute, weights);
       model.weights_hash = both(model.weights_hash, decoder->weights_hash());
-      model.decoder = std::make_shared<models::FirstUse<models::AutoencoderKl>>(
+      model.decoder = std::make_shared<models::FirstUse<models::Decoder>>(
           std::move(decoder));
     }
   });
@@ -456,9 +456,9 @@ LoadedModel ModelSource::load_when_used(
         return part;
       });
   if (model_.decoder) {
-    model.decoder = std::make_shared<models::FirstUse<models::AutoencoderKl>>(
+    model.decoder = std::make_shared<models::FirstUse<models::Decoder>>(
         [this, compute, tensors](ExecContext& on) {
-          std::shared_ptr<const models::AutoencoderKl> decoder;
+          std::shared_ptr<const models::Decoder> decoder;
           read_part(on, [&] {
             with_weights(on, [&](models::WeightSource& /*network*/,
                                  models::WeightSource& weights) {

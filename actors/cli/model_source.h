@@ -64,8 +64,8 @@ class ModelSource {
     return *model_.denoiser;
   }
   /// None for a model that works on pixels.
-  [[nodiscard]] const std::optional<models::DecoderDescription>& decoder()
-      const noexcept {
+  [[nodiscard]] const std::shared_ptr<const models::DecoderDescription>&
+  decoder() const noexcept {
     return model_.decoder;
   }
   /// Of the network, for latents of the job's shape.

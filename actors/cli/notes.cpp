@@ -124,12 +124,10 @@ void note_weight_files(const models::Component& component,
 }
 
 void note_networks(const models::Checkpoint& checkpoint,
-                   const models::DenoiserDescription& denoiser,
-                   std::vector<std::string>& notes) {
-  note_component(checkpoint.denoiser, denoiser.config_keys(), notes);
+                   const ModelSource& source, std::vector<std::string>& notes) {
+  note_component(checkpoint.denoiser, source.denoiser().config_keys(), notes);
   if (checkpoint.vae) {
-    note_component(*checkpoint.vae, models::DecoderDescription::config_keys(),
-                   notes);
+    note_component(*checkpoint.vae, source.decoder()->config_keys(), notes);
   }
   if (checkpoint.has_safety_checker) {
     add_note(notes, "the pipeline's safety checker is not run");

@@ -33,8 +33,7 @@ void note_scheduler(const models::Checkpoint& checkpoint,
 
 /// The same about the networks' config.json files and weights.
 void note_networks(const models::Checkpoint& checkpoint,
-                   const models::DenoiserDescription& denoiser,
-                   std::vector<std::string>& notes);
+                   const ModelSource& source, std::vector<std::string>& notes);
 
 /// Notes that a component's plain weights are missing, so those of a variant
 /// are used; and that the same weights are there twice.

@@ -20,6 +20,7 @@
 #include "models/layers/ping_pong.h"
 #include "models/layers/resnet.h"
 #include "models/network/layer_reader.h"
+#include "models/vae/tiled_decode.h"
 
 // C latent channels, h and w latent sides; inside, [1, H, W, channels].
 
@@ -155,9 +156,10 @@ std::vector<TensorSpec> with_legacy_names(std::vector<TensorSpec> specs,
 }
 
 /// Runs the decoder's layers on workspace memory.
-class Decoder {
+class DecoderPass {
  public:
-  Decoder(ExecContext& ctx, const AutoencoderKlConfig& config, DType compute)
+  DecoderPass(ExecContext& ctx, const AutoencoderKlConfig& config,
+              DType compute)
       : ctx_(ctx), config_(config), compute_(compute) {}
 
   [[nodiscard]] Tensor take(const Tensor& like, std::int64_t channels) {
@@ -337,6 +339,12 @@ void AutoencoderKl::check(const Tensor& latents, const Tensor& out) const {
 }
 
 void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
+                           std::int64_t tile, Tensor& out) const {
+  return tile > 0 ? decode_in_tiles(ctx, *this, latents, tile, out)
+                  : decode(ctx, latents, out);
+}
+
+void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
                            Tensor& out) const {
   check(latents, out);
   const std::int64_t height = latents.dim(1);
@@ -370,7 +378,7 @@ void AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x,
                                   Tensor& pixels) const {
   const Workspace::Scope scope(ctx.workspace());
   const Weights& weights = *weights_;
-  Decoder decoder(ctx, config_, compute_);
+  DecoderPass decoder(ctx, config_, compute_);
   PingPong hidden(ctx.workspace(), most_elements(config_, x.dim(1) * x.dim(2)),
                   compute_);
   if (weights.post_quant) {
@@ -484,5 +492,78 @@ std::uint64_t autoencoder_kl_weights_bytes(const AutoencoderKlConfig& config,
   LayerReader reader(ctx, compute, WeightPlacement::resident);
   return AutoencoderKl(reader, config, compute).parameter_bytes();
 }
+
+namespace {
+
+class AutoencoderKlDescription final : public DecoderDescription {
+ public:
+  explicit AutoencoderKlDescription(const Json& config)
+      : config_(parse_autoencoder_kl_config(config)),
+        has_quant_conv_(config.boolean("use_quant_conv", true)) {}
+
+  [[nodiscard]] std::string_view config_keys() const override {
+    // The other keys are the encoder's, or change nothing here.
+    static const std::string kKeys = keys_of<AutoencoderKlConfig>(
+        "down_block_types force_upcast in_channels use_quant_conv");
+    return kKeys;
+  }
+  [[nodiscard]] std::int64_t latent_channels() const override {
+    return config_.latent_channels;
+  }
+  [[nodiscard]] std::int64_t scale() const override { return config_.scale(); }
+  [[nodiscard]] Shape pixel_shape(const Shape& latents) const override {
+    return config_.pixel_shape(latents);
+  }
+  [[nodiscard]] std::int64_t tile_side() const override {
+    const std::int64_t side = config_.tile_side();
+    return side < kSmallestTile ? 0 : side;
+  }
+  [[nodiscard]] DecodeCosts costs(const Shape& latents, DType compute,
+                                  std::int64_t tile) const override {
+    return tiled_costs(config_, compute, latents, tile);
+  }
+  [[nodiscard]] std::uint64_t weights_bytes(DType compute) const override {
+    return autoencoder_kl_weights_bytes(config_, compute);
+  }
+  [[nodiscard]] ClassTensors tensors() const override;
+  [[nodiscard]] std::unique_ptr<Decoder> load(
+      ExecContext& ctx, DType compute, WeightSource& weights) const override {
+    return std::make_unique<AutoencoderKl>(ctx, config_, compute, weights);
+  }
+  [[nodiscard]] std::uint64_t weights_hash(
+      ExecContext& ctx, WeightSource& weights) const override {
+    return autoencoder_kl_weights_hash(ctx, config_, weights);
+  }
+
+ private:
+  AutoencoderKlConfig config_;
+  bool has_quant_conv_;
+};
+
+/// The encoder is never read: names of modules identify its tensors.
+ClassTensors AutoencoderKlDescription::tensors() const {
+  ClassTensors tensors{
+      .names = autoencoder_kl_names(config_),
+      .prefixes = {"encoder.conv_in.", "encoder.conv_norm_out.",
+                   "encoder.conv_out.", "encoder.mid_block."}};
+  for (std::size_t i = 0; i < config_.block_out_channels.size(); ++i) {
+    tensors.prefixes.push_back("encoder.down_blocks." + std::to_string(i) +
+                               ".");
+  }
+  if (has_quant_conv_) {
+    tensors.prefixes.emplace_back("quant_conv.");
+  }
+  return tensors;
+}
+
+std::unique_ptr<DecoderDescription> describe_autoencoder_kl(
+    const Json& config) {
+  return std::make_unique<AutoencoderKlDescription>(config);
+}
+
+}  // namespace
+
+extern constinit const DecoderRow kAutoencoderKl{
+    .class_name = "AutoencoderKL", .describe = describe_autoencoder_kl};
 
 }  // namespace troupe::models

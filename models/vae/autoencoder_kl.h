@@ -8,11 +8,11 @@
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "models/decoder.h"
 #include "models/files/config_fields.h"
 #include "models/files/json.h"
 #include "models/files/weight_source.h"
 #include "models/network/latent_geometry.h"
-#include "models/network/thread_scratch.h"
 
 namespace troupe::models {
 
@@ -88,14 +88,6 @@ static_assert(lists_all_members<AutoencoderKlConfig>());
 [[nodiscard]] std::vector<std::string> autoencoder_kl_names(
     const AutoencoderKlConfig& config);
 
-/// What decoding latents of one size costs.
-struct DecodeCosts {
-  /// Floating-point operations of convolutions and attention, without
-  /// element-wise work.
-  double flops = 0;
-  std::uint64_t bytes = 0;  ///< of activations, with the picture
-  ThreadScratch scratch;    ///< on a CPU, for its threads, in addition
-};
 /// From a metered run of the decoder (kernels/core/meter.h).
 [[nodiscard]] DecodeCosts autoencoder_kl_costs(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
@@ -115,15 +107,14 @@ class LayerReader;
 /// The decoder of the latent autoencoder (Rombach et al. 2022,
 /// arXiv:2112.10752). Channels last inside; activations in `compute`. On a GPU
 /// decoding is recorded for each size of latents (ExecContext::replay).
-/// Immutable; Thread: any, one ctx per thread.
-class AutoencoderKl {
+class AutoencoderKl final : public Decoder {
  public:
   /// Errors: as WeightSource.
   AutoencoderKl(ExecContext& ctx, AutoencoderKlConfig config, DType compute,
                 WeightSource& source);
   /// Layers as the reader gives them.
   AutoencoderKl(LayerReader& reader, AutoencoderKlConfig config, DType compute);
-  ~AutoencoderKl();
+  ~AutoencoderKl() override;
   AutoencoderKl(const AutoencoderKl&) = delete;
   AutoencoderKl& operator=(const AutoencoderKl&) = delete;
 
@@ -133,15 +124,16 @@ class AutoencoderKl {
   [[nodiscard]] std::size_t parameter_bytes() const noexcept {
     return parameter_bytes_;
   }
-  /// XXH3-64 of tensors and configuration.
-  [[nodiscard]] std::uint64_t weights_hash() const noexcept { return hash_; }
+  [[nodiscard]] std::uint64_t weights_hash() const override { return hash_; }
+  [[nodiscard]] Shape pixel_shape(const Shape& latents) const override {
+    return config_.pixel_shape(latents);
+  }
 
-  /// Decodes latents z [C, h, w] f32 to the picture `out` [out_channels, s·h,
-  /// s·w] f32, s = scale(). Its values are about −1 to 1, not clamped. Both may
-  /// be on the host or on ctx's device; a picture on the host is complete on
-  /// return. The normalisation of latents is undone first: z · std /
-  /// scaling_factor + mean, or z / scaling_factor + shift_factor.
-  /// Errors: Errc::shape_mismatch; Errc::interrupted (ticks between blocks).
+  /// The normalisation of latents is undone first: z · std / scaling_factor +
+  /// mean, or z / scaling_factor + shift_factor.
+  void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
+              Tensor& out) const override;
+  /// The same, whole.
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& out) const;
   /// Errors: those of `decode` for operands of wrong shapes.
   void check(const Tensor& latents, const Tensor& out) const;

@@ -106,9 +106,8 @@ void ask(const troupe::models::DecoderDescription& decoder,
          const troupe::Shape& latents) {
   const std::int64_t tile = decoder.tile_side();
   (void)decoder.pixel_shape(latents);
-  (void)decoder.flops(latents, tile);
-  (void)decoder.picture_bytes(latents, DType::f32);
-  (void)decoder.picture_bytes(latents, DType::bf16, tile);
+  (void)decoder.costs(latents, DType::f32);
+  (void)decoder.costs(latents, DType::bf16, tile);
   (void)decoder.weights_bytes(DType::bf16);
 }
 

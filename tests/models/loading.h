@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "models/description.h"
+#include "models/vae/autoencoder_kl.h"
 
 namespace troupe::models {
 
@@ -18,7 +19,8 @@ inline std::unique_ptr<Denoiser> load_denoiser(ExecContext& ctx,
 inline std::unique_ptr<AutoencoderKl> load_autoencoder(
     ExecContext& ctx, const Component& component, DType compute) {
   FileWeights weights(ctx, component.weights);
-  return DecoderDescription(component.config).load(ctx, compute, weights);
+  return std::make_unique<AutoencoderKl>(
+      ctx, parse_autoencoder_kl_config(component.config), compute, weights);
 }
 
 }  // namespace troupe::models

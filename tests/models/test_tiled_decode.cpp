@@ -272,7 +272,8 @@ TEST(TiledDecode, CountsItsArithmetic) {
 
 TEST(TiledDecode, HasTheTilesOfWhatTheDecoderWasTrainedWith) {
   const auto side = [](const char* text) {
-    return DecoderDescription(Json::parse(text, "file")).tile_side();
+    const Json config = Json::parse(text, "file");
+    return decoder_table()[0]->describe(config)->tile_side();
   };
   EXPECT_EQ(side("{}"), 32) << "the class's default";
   EXPECT_EQ(side(R"({"sample_size":512,"block_out_channels":[32,32,32,32]})"),
