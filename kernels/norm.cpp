@@ -159,8 +159,8 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
     case DeviceKind::meter: {
       const Workspace::Scope scope(ctx.workspace());
       if (ctx.kind() == DeviceKind::cpu) {
-        (void)ctx.workspace().take({cpu::group_norm_bytes(x.shape())},
-                                   DType::u8);
+        (void)ctx.workspace().take(
+            {cpu::group_norm_bytes(x.shape(), num_groups)}, DType::u8);
       }
       return;
     }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/row_cut.h"
 
 namespace troupe::kernels::cpu {
 namespace {
@@ -89,12 +90,14 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
   if (out.empty()) {
     return;
   }
-  const std::int64_t num_blocks =
-      (pixels + kMaxBlockPixels - 1) / kMaxBlockPixels;
-  const std::int64_t block_pixels = (pixels + num_blocks - 1) / num_blocks;
+  const RowCut cut =
+      cut_rows(pixels, kMaxBlockPixels, [&](std::int64_t height) {
+        return panels_stand_alone(ctx, matrix, height);
+      });
+  const std::int64_t num_blocks = cut.num_blocks;
+  const std::int64_t block_pixels = cut.block_rows;
   const BlockProduct body(ctx, matrix, block_pixels);
-  const BlockProduct last(ctx, matrix,
-                          pixels - (num_blocks - 1) * block_pixels);
+  const BlockProduct last(ctx, matrix, cut.last_rows());
   const std::size_t size = size_of(x.dtype());
   const std::size_t patch_bytes = rounded_up(
       static_cast<std::size_t>(block_pixels * matrix.columns()) * size);

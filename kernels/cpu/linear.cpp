@@ -14,15 +14,6 @@ constexpr std::int64_t kMostRowsAtOnce = 256;
 // while it is in the cache.
 constexpr std::int64_t kFewRows = 16;
 
-/// `rows_stand_alone` for every panel: all but the last have one width.
-bool panels_stand_alone(ExecContext& ctx, const PackedMatrix& matrix,
-                        std::int64_t height) {
-  const auto holds = [&](std::int64_t panel) {
-    return rows_stand_alone(ctx, product_shape(matrix, height, panel));
-  };
-  return holds(0) && holds(matrix.num_panels() - 1);
-}
-
 void packed_linear(ExecContext& ctx, const Tensor& x,
                    const PackedMatrix& matrix, const LinearCall& call,
                    Tensor& out) {

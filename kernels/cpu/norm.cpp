@@ -3,22 +3,17 @@
 
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/row_blocks.h"
 
 namespace troupe::kernels::cpu {
 namespace {
 
 // Rows of one piece of work: some microseconds at common widths.
 constexpr std::int64_t kPieceRows = 16;
-// Pixels of one partial sum of moments. The number is fixed, so the order of a
-// group's sum follows from the image size alone.
-constexpr std::int64_t kBlockPixels = 256;
-
-/// Uninitialised doubles that die with the workspace scope.
-std::span<double> take_doubles(ExecContext& ctx, std::int64_t count) {
-  Tensor memory = ctx.workspace().take({count, 8}, DType::u8);
-  return {reinterpret_cast<double*>(memory.bytes().data()),
-          static_cast<std::size_t>(count)};
-}
+// Pixels of one partial sum of moments: a group's sum is that of its blocks in
+// order, so a shard of the pixels (row_blocks.h) makes the whole's partial
+// sums.
+constexpr std::int64_t kBlockPixels = kRowBlock;
 
 /// Calls fn(row) for rows of [0, count) in pieces.
 template <typename Fn>
@@ -41,25 +36,45 @@ struct Grouping {
   std::int64_t blocks;
 };
 
-/// Per item and block: C sums, then C sums of squares.
-std::span<double> block_moments(ExecContext& ctx, const Tensor& x,
-                                const Grouping& g) {
-  const std::span<double> moments =
-      take_doubles(ctx, g.items * g.blocks * 2 * g.channels);
-  std::fill(moments.begin(), moments.end(), 0.0);
-  ctx.pool().run(g.items * g.blocks, [&](std::int64_t piece, int /*thread*/) {
+/// Sums and sums of squares of every group over one block of pixels.
+struct Moments {
+  double sum = 0;
+  double squares = 0;
+};
+
+/// [item, block, group].
+std::span<Moments> block_moments(ExecContext& ctx, const Tensor& x,
+                                 const Grouping& g) {
+  const std::int64_t width = g.channels / g.groups;
+  const std::int64_t count = g.items * g.blocks * g.groups;
+  Tensor memory = ctx.workspace().take(
+      {count, static_cast<std::int64_t>(sizeof(Moments))}, DType::u8);
+  auto* const moments = reinterpret_cast<Moments*>(memory.bytes().data());
+  ctx.pool().run(g.items * g.blocks, [&](std::int64_t piece, int thread) {
     const std::int64_t begin = piece % g.blocks * kBlockPixels;
     const std::int64_t rows = std::min(kBlockPixels, g.pixels - begin);
-    double* sums = moments.data() + piece * 2 * g.channels;
+    auto* const sums = reinterpret_cast<double*>(ctx.scratch(
+        thread, static_cast<std::size_t>(2 * g.channels) * sizeof(double)));
+    double* const squares = sums + g.channels;
+    std::fill_n(sums, 2 * g.channels, 0.0);
     add_moments(
         Source(x).at((piece / g.blocks * g.pixels + begin) * g.channels), rows,
-        g.channels, sums, sums + g.channels);
+        g.channels, sums, squares);
+    Moments* to = moments + piece * g.groups;
+    for (std::int64_t group = 0; group < g.groups; ++group) {
+      Moments partial;
+      for (std::int64_t c = group * width; c < (group + 1) * width; ++c) {
+        partial.sum += sums[c];
+        partial.squares += squares[c];
+      }
+      to[group] = partial;
+    }
   });
-  return moments;
+  return {moments, static_cast<std::size_t>(count)};
 }
 
 /// Turns the moments of one item into a factor and an offset per channel.
-void fold_item(const Grouping& g, const double* moments, const Tensor& weight,
+void fold_item(const Grouping& g, const Moments* moments, const Tensor& weight,
                const Tensor& bias, float eps, float* factor, float* offset) {
   const std::int64_t width = g.channels / g.groups;
   const double count = static_cast<double>(g.pixels * width);
@@ -67,11 +82,8 @@ void fold_item(const Grouping& g, const double* moments, const Tensor& weight,
     double sum = 0;
     double squares = 0;
     for (std::int64_t block = 0; block < g.blocks; ++block) {
-      const double* sums = moments + block * 2 * g.channels;
-      for (std::int64_t c = group * width; c < (group + 1) * width; ++c) {
-        sum += sums[c];
-        squares += sums[g.channels + c];
-      }
+      sum += moments[block * g.groups + group].sum;
+      squares += moments[block * g.groups + group].squares;
     }
     const double mean = sum / count;
     const double variance = std::max(0.0, squares / count - mean * mean);
@@ -130,11 +142,11 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   });
 }
 
-std::int64_t group_norm_bytes(const Shape& x) {
+std::int64_t group_norm_bytes(const Shape& x, std::int64_t num_groups) {
   const std::int64_t blocks = (x[1] * x[2] + kBlockPixels - 1) / kBlockPixels;
-  return x[0] * 2 * x[3] *
-         (blocks * static_cast<std::int64_t>(sizeof(double)) +
-          static_cast<std::int64_t>(sizeof(float)));
+  return x[0] *
+         (blocks * num_groups * static_cast<std::int64_t>(sizeof(Moments)) +
+          2 * x[3] * static_cast<std::int64_t>(sizeof(float)));
 }
 
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
@@ -150,13 +162,13 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                    .groups = num_groups,
                    .blocks = (pixels + kBlockPixels - 1) / kBlockPixels};
   const Workspace::Scope scope(ctx.workspace());
-  const std::span<double> moments = block_moments(ctx, x, g);
+  const std::span<const Moments> moments = block_moments(ctx, x, g);
   Tensor folded = ctx.workspace().take({g.items, 2, g.channels}, DType::f32);
   auto* factors = folded.data<float>();
   for (std::int64_t item = 0; item < g.items; ++item) {
     float* factor = factors + item * 2 * g.channels;
-    fold_item(g, moments.data() + item * g.blocks * 2 * g.channels, weight,
-              bias, eps, factor, factor + g.channels);
+    fold_item(g, moments.data() + item * g.blocks * g.groups, weight, bias, eps,
+              factor, factor + g.channels);
   }
   ctx.pool().run(g.items * g.blocks, [&](std::int64_t piece, int /*thread*/) {
     const std::int64_t begin = piece % g.blocks * kBlockPixels;

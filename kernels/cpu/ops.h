@@ -108,7 +108,8 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out);
 /// What it takes of the workspace for x [B, H, W, C].
-[[nodiscard]] std::int64_t group_norm_bytes(const Shape& x);
+[[nodiscard]] std::int64_t group_norm_bytes(const Shape& x,
+                                            std::int64_t num_groups);
 
 // patchify.cpp
 void patchify(const Tensor& x, std::int64_t patch_size, Tensor& out);

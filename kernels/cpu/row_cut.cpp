@@ -5,7 +5,6 @@
 #include <map>
 
 #include "kernels/core/varied.h"
-#include "kernels/cpu/packed_matrix.h"
 #include "kernels/row_blocks.h"
 
 namespace troupe::kernels::cpu {
@@ -120,6 +119,14 @@ bool rows_stand_alone(ExecContext& ctx, const MatmulShape& shape) {
     return found->second;
   }
   return known.emplace(shape, check_rows(ctx, shape)).first->second;
+}
+
+bool panels_stand_alone(ExecContext& ctx, const PackedMatrix& matrix,
+                        std::int64_t height) {
+  const auto holds = [&](std::int64_t panel) {
+    return rows_stand_alone(ctx, product_shape(matrix, height, panel));
+  };
+  return holds(0) && holds(matrix.num_panels() - 1);
 }
 
 }  // namespace troupe::kernels::cpu

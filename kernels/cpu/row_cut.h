@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/packed_matrix.h"
 
 namespace troupe::kernels::cpu {
 
@@ -32,5 +33,10 @@ struct RowCut {
 /// blocks, and takes the time of four such products. The answer depends on the
 /// shape, the library and the CPU alone. Thread: as MatmulCache.
 [[nodiscard]] bool rows_stand_alone(ExecContext& ctx, const MatmulShape& shape);
+
+/// The same for every panel of a matrix. All but the last have one width.
+[[nodiscard]] bool panels_stand_alone(ExecContext& ctx,
+                                      const PackedMatrix& matrix,
+                                      std::int64_t height);
 
 }  // namespace troupe::kernels::cpu

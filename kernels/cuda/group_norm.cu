@@ -29,6 +29,15 @@ struct Image {
   int part_pixels;  ///< of one partial sum
   int parts;        ///< of one item
 
+  /// A power of two, so that shards of the pixels end where parts end.
+  static int part_of(int pixels) {
+    int part = kLeastPixels;
+    while (part * kMaxParts < pixels) {
+      part *= 2;
+    }
+    return part;
+  }
+
   Image(const Tensor& x, std::int64_t num_groups, int unit)
       : items(x.dim(0)),
         pixels(static_cast<int>(x.dim(1) * x.dim(2))),
@@ -37,8 +46,7 @@ struct Image {
         units((channels + unit - 1) / unit),
         tile(std::min(units, kBlock)),
         lanes(kBlock / tile),
-        part_pixels(
-            std::max(kLeastPixels, (pixels + kMaxParts - 1) / kMaxParts)),
+        part_pixels(part_of(pixels)),
         parts((pixels + part_pixels - 1) / part_pixels) {}
 };
 

@@ -141,6 +141,37 @@ TEST(Conv2d, HasTheBytesOfZerosInMemory) {
   }
 }
 
+TEST(Conv2d, RowsOfAnImageHaveTheBytesOfTheWhole) {
+  struct Part {
+    std::int64_t width, height, first, last;  // rows of the result
+  };
+  // Rows begin at multiples of 64 pixels of the whole (row_blocks.h).
+  constexpr Part kParts[] = {
+      {32, 48, 16, 34}, {24, 40, 8, 40}, {64, 21, 1, 17}, {96, 10, 2, 8}};
+  for (const DType compute : compute_types()) {
+    for (const auto& [width, height, first, last] : kParts) {
+      ExecContext ctx(2);
+      constexpr std::int64_t kIn = 24;
+      constexpr std::int64_t kOut = 200;
+      const Tensor weight = random_tensor({kOut, kIn, 3, 3}, DType::f32, 1);
+      const Tensor bias = random_tensor({kOut}, DType::f32, 2);
+      const Tensor x = random_tensor({1, height, width, kIn}, compute, 3);
+      const PackedConv2d whole(ctx, weight, bias, 1, Padding::all(1), compute);
+      const PackedConv2d inner(
+          ctx, weight, bias, 1,
+          {.bottom = last == height ? 1 : 0, .left = 1, .right = 1}, compute);
+      Tensor want({1, height, width, kOut}, DType::f32);
+      conv2d(ctx, x, whole, want);
+      const Tensor rows =
+          x.item(0).slice(first - 1, std::min(last + 1, height));
+      Tensor got({1, last - first, width, kOut}, DType::f32);
+      conv2d(ctx, rows.reshape({1, rows.dim(0), width, kIn}), inner, got);
+      EXPECT_TRUE(bytes_equal(got.item(0), want.item(0).slice(first, last)))
+          << to_string(compute) << ", " << height << " × " << width;
+    }
+  }
+}
+
 TEST(Conv2d, RefusesWhatDoesNotFit) {
   ExecContext ctx;
   const Tensor weight = random_tensor({2, 3, 3, 3}, DType::f32, 1);
