@@ -94,6 +94,22 @@ Tensor LayerReader::table(const TensorSpec& spec) {
   return lists() ? Tensor() : upload(values);
 }
 
+Tensor LayerReader::host_table(const TensorSpec& spec, bool as_f32) {
+  Tensor values = meters() ? ctx_->empty(spec.shape, DType::f32)
+                  : as_f32 ? f32(spec)
+                           : stored(spec);
+  if (lists()) {
+    return {};
+  }
+  ctx_->tick(1);
+  if (!packs()) {
+    return {};
+  }
+  count(values.num_bytes());
+  host_bytes_ += values.num_bytes();
+  return values;
+}
+
 Tensor LayerReader::stored(const TensorSpec& spec) {
   if (lists()) {
     specs_->push_back(spec);

@@ -80,6 +80,10 @@ class LayerReader {
   [[nodiscard]] NormWeights norm(const std::string& name, std::int64_t width);
   /// f32 on the device; empty unless the reader packs or meters.
   [[nodiscard]] Tensor table(const TensorSpec& spec);
+  /// A table whose rows are looked up on the host, wherever the layers are: as
+  /// stored, or as f32. Empty unless the reader packs or meters; without
+  /// elements from one that meters.
+  [[nodiscard]] Tensor host_table(const TensorSpec& spec, bool as_f32 = false);
 
   // For weights that are changed before they are packed.
 
@@ -111,6 +115,8 @@ class LayerReader {
   [[nodiscard]] WeightSource* source() const noexcept { return source_; }
   /// Bytes of all packed layers.
   [[nodiscard]] std::size_t num_bytes() const noexcept { return num_bytes_; }
+  /// Those of tables on the host.
+  [[nodiscard]] std::size_t host_bytes() const noexcept { return host_bytes_; }
   /// Those of matrices that are offloaded.
   [[nodiscard]] std::size_t offloaded_bytes() const noexcept {
     return offloaded_bytes_;
@@ -136,6 +142,7 @@ class LayerReader {
   std::optional<DType> compute_;
   WeightPlacement placement_ = WeightPlacement::resident;
   std::size_t num_bytes_ = 0;
+  std::size_t host_bytes_ = 0;
   bool in_block_ = false;
   std::vector<std::size_t> block_bytes_;
   kernels::OffloadedLayers offloaded_;

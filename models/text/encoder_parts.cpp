@@ -83,31 +83,50 @@ kernels::Activation text_activation(const Json& json, std::string_view key,
               "this text encoder cannot be run");
 }
 
-std::int64_t checked_layers(std::string_view place, const EncoderLimits& limits,
+std::int64_t checked_layers(std::string_view place,
+                            const TextEncoderFacts& facts,
                             std::span<const std::int32_t> ids,
                             std::int64_t key_length, HiddenState wanted) {
   const auto rows = static_cast<std::int64_t>(ids.size());
-  check_range(place, "tokens", rows, 1, limits.max_tokens,
-              "shorten the prompt");
+  check_range(place, "tokens", rows, 1, facts.max_tokens, "shorten the prompt");
   for (const std::int32_t id : ids) {
-    check_range(place, "token id", id, 0, limits.vocab_size - 1,
+    check_range(place, "token id", id, 0, facts.vocab_size - 1,
                 "the tokenizer and the text encoder do not belong together");
   }
   check_range(place, "rows that are attended to", key_length, 1, rows, "");
   check_range(place, "layers left out", wanted.skipped_layers, 0,
-              limits.num_layers, "choose a smaller clip skip");
-  return limits.num_layers - wanted.skipped_layers;
+              facts.num_layers, "choose a smaller clip skip");
+  return facts.num_layers - wanted.skipped_layers;
 }
 
-Tensor embedded(const Tensor& table, std::span<const std::int32_t> ids) {
+Tensor embedded(ExecContext& ctx, const Tensor& table,
+                std::span<const std::int32_t> ids, const Tensor& positions) {
   const std::int64_t width = table.dim(1);
-  Tensor rows({static_cast<std::int64_t>(ids.size()), width}, DType::f32);
+  const Shape shape{1, static_cast<std::int64_t>(ids.size()), width};
+  Tensor x = ctx.workspace().take(shape, DType::f32);
+  if (ctx.device().kind == DeviceKind::meter) {
+    return x;  // its tables have no elements
+  }
+  Tensor rows(shape, DType::f32);
   float* to = rows.data<float>();
   for (const std::int32_t id : ids) {
     copy_row(table, id, to);
     to += width;
   }
-  return rows;
+  if (!positions.empty()) {
+    const float* position = positions.data<float>();
+    for (float& value : rows.span<float>()) {
+      value += *position++;
+    }
+  }
+  kernels::copy(ctx, rows, x);
+  return x;
+}
+
+Tensor host_copy(ExecContext& ctx, const Tensor& x, const Shape& shape) {
+  Tensor copied(shape, x.dtype());
+  kernels::copy(ctx, x.reshape(shape), copied);
+  return copied;
 }
 
 std::uint64_t packed_bytes(std::span<const TensorSpec> specs, DType compute) {
@@ -131,33 +150,11 @@ std::uint64_t table_bytes(std::span<const TensorSpec> specs) {
   return bytes;
 }
 
-Tensor EncoderLoader::table(const TensorSpec& spec) {
-  ctx_.tick(1);  // a stop ends the loading; a worker that reads is alive
-  return source_.read(spec);
-}
-
-Tensor EncoderLoader::host(const TensorSpec& spec) {
-  ctx_.tick(1);
-  return source_.read_f32(spec);
-}
-
-Tensor EncoderLoader::vector(const TensorSpec& spec) {
-  return kernels::on_device(ctx_, host(spec));
-}
-
-kernels::PackedLinear EncoderLoader::linear(const LinearTensors& tensors) {
-  ctx_.tick(1);
-  const Tensor weight = source_.read_to_pack(tensors.weights);
-  const Tensor bias = tensors.biases.empty()
-                          ? Tensor()
-                          : source_.read_concatenated(tensors.biases);
-  return compute_ ? kernels::PackedLinear(ctx_, weight, bias, *compute_)
-                  : kernels::PackedLinear();
-}
-
 void FiniteCheck::look(std::string name, const Tensor& x) {
-  readings_.all_finite(x);
-  names_.push_back(std::move(name));
+  if (x.device().kind != DeviceKind::meter) {
+    readings_.all_finite(x);
+    names_.push_back(std::move(name));
+  }
 }
 
 void FiniteCheck::require_all(std::string_view place) {

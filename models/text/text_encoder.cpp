@@ -4,12 +4,85 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/network/layer_reader.h"
+#include "models/text/encoder_parts.h"
 
 namespace troupe::models {
 
 extern const TextEncoderRow kClipText;
 extern const TextEncoderRow kClipTextWithProjection;
 extern const TextEncoderRow kT5Encoder;
+
+TextEncoderCosts TextEncoderDescription::costs(std::int64_t tokens,
+                                               DType compute,
+                                               DeviceKind kind) const {
+  ExecContext ctx(std::make_shared<Meter>(kind));
+  LayerReader reader(ctx, compute, WeightPlacement::resident);
+  const auto encoder = read(reader, spellings_.front(), compute);
+  const std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens));
+  const EncodedText text = encoder->encode(ctx, ids, tokens, {});
+  return {.flops = ctx.meter().flops(),
+          .weights_bytes = reader.num_bytes(),
+          .table_bytes = reader.host_bytes(),
+          .pass_bytes = ctx.workspace().peak_bytes() + text.hidden.num_bytes() +
+                        text.pooled.num_bytes()};
+}
+
+std::vector<TensorSpec> TextEncoderDescription::specs(
+    std::string_view spelling) const {
+  std::vector<TensorSpec> specs;
+  LayerReader reader(specs);
+  (void)read(reader, spelling, DType::f32);
+  return specs;
+}
+
+ClassTensors TextEncoderDescription::tensors() const {
+  ClassTensors tensors = unread_;
+  for (const std::string_view spelling : spellings_) {
+    for (TensorSpec& spec : specs(spelling)) {
+      tensors.names.push_back(std::move(spec.name));
+    }
+  }
+  return tensors;
+}
+
+std::string_view TextEncoderDescription::checked_spelling(
+    WeightSource& weights) const {
+  for (const std::string_view spelling : spellings_) {
+    const std::vector<TensorSpec> specs = this->specs(spelling);
+    if (weights.has(specs.front().name) || spelling == spellings_.back()) {
+      weights.check(specs);
+      return spelling;
+    }
+  }
+  return {};
+}
+
+std::unique_ptr<TextEncoder> TextEncoderDescription::load(
+    ExecContext& ctx, DType compute, WeightSource& weights) const {
+  const std::string_view spelling = checked_spelling(weights);
+  LayerReader reader(ctx, compute, weights);
+  std::unique_ptr<TextEncoder> encoder = read(reader, spelling, compute);
+  encoder->hash_ = hash_with_config(weights.hash());
+  ctx.synchronize();  // every context of the device may read them
+  return encoder;
+}
+
+std::uint64_t TextEncoderDescription::weights_hash(
+    ExecContext& ctx, WeightSource& weights) const {
+  const std::string_view spelling = checked_spelling(weights);
+  LayerReader reader(ctx, weights);
+  (void)read(reader, spelling, DType::f32);
+  return hash_with_config(weights.hash());
+}
+
+std::uint64_t TextEncoderDescription::weights_bytes(DType compute) const {
+  return packed_bytes(specs(spellings_.front()), compute);
+}
+
+std::uint64_t TextEncoderDescription::table_bytes() const {
+  return models::table_bytes(specs(spellings_.front()));
+}
 
 TextEncoderTable text_encoder_table() {
   static constexpr const TextEncoderRow* kTable[] = {

@@ -4,6 +4,8 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/core/context.h"
 #include "kernels/core/dtype.h"
@@ -49,8 +51,36 @@ class TextEncoder {
                                            std::int64_t key_length,
                                            HiddenState wanted) const = 0;
   /// XXH3-64 of all tensors and of the configuration.
-  [[nodiscard]] virtual std::uint64_t weights_hash() const = 0;
+  [[nodiscard]] std::uint64_t weights_hash() const noexcept { return hash_; }
+
+ private:
+  friend class TextEncoderDescription;
+  std::uint64_t hash_ = 0;
 };
+
+/// What a text encoder's config.json says of its inputs and outputs.
+struct TextEncoderFacts {
+  std::int64_t width = 0;         ///< D of EncodedText::hidden
+  std::int64_t pooled_width = 0;  ///< P of EncodedText::pooled; 0: none
+  std::int64_t vocab_size = 0;
+  std::int64_t max_tokens = 0;  ///< the most ids of one text
+  std::int64_t num_layers = 0;
+};
+
+/// What encoding one text costs.
+struct TextEncoderCosts {
+  double flops = 0;  ///< floating-point operations
+  /// Bytes of the packed weights, where embedding tables are stored in f32 (one
+  /// of 16 bits stays as it is). Loading takes the largest matrix, once or
+  /// twice, beside them.
+  std::uint64_t weights_bytes = 0;
+  /// Of these, the tables that stay on the host wherever the encoder computes.
+  std::uint64_t table_bytes = 0;
+  /// Of activations, of the result, and of what is kept from text to text.
+  std::uint64_t pass_bytes = 0;
+};
+
+class LayerReader;
 
 /// What is known of a text encoder from its config.json, before any weight is
 /// read. Immutable. Thread: any.
@@ -58,40 +88,69 @@ class TextEncoderDescription {
  public:
   virtual ~TextEncoderDescription() = default;
 
-  /// D of EncodedText::hidden.
-  [[nodiscard]] virtual std::int64_t width() const = 0;
-  /// P of EncodedText::pooled; 0: none.
-  [[nodiscard]] virtual std::int64_t pooled_width() const = 0;
-  [[nodiscard]] virtual std::int64_t vocab_size() const = 0;
-  /// The most ids of one text.
-  [[nodiscard]] virtual std::int64_t max_tokens() const = 0;
-  [[nodiscard]] virtual std::int64_t num_layers() const = 0;
-  /// Floating-point operations for one text of so many ids.
+  [[nodiscard]] std::int64_t width() const noexcept { return facts_.width; }
+  [[nodiscard]] std::int64_t pooled_width() const noexcept {
+    return facts_.pooled_width;
+  }
+  [[nodiscard]] std::int64_t vocab_size() const noexcept {
+    return facts_.vocab_size;
+  }
+  [[nodiscard]] std::int64_t max_tokens() const noexcept {
+    return facts_.max_tokens;
+  }
+  [[nodiscard]] std::int64_t num_layers() const noexcept {
+    return facts_.num_layers;
+  }
+
+  /// For a text of so many ids, at most max_tokens(), on a CPU or a GPU that
+  /// computes in `compute`: from a metered run of the encoder
+  /// (kernels/core/meter.h). Errors: Errc::invalid_argument.
+  [[nodiscard]] TextEncoderCosts costs(std::int64_t tokens, DType compute,
+                                       DeviceKind kind) const;
   [[nodiscard]] virtual double flops(std::int64_t tokens) const = 0;
-  /// Bytes of the packed weights, where the embedding table is stored in f32
-  /// (one of 16 bits stays as it is). Loading takes the largest matrix, once or
-  /// twice, beside them.
-  [[nodiscard]] virtual std::uint64_t weights_bytes(DType compute) const = 0;
-  /// Of these, the embedding tables: they stay on the host wherever the encoder
-  /// computes.
-  [[nodiscard]] virtual std::uint64_t table_bytes() const = 0;
-  /// Bytes of activations, and of what is kept from text to text, for texts of
-  /// so many ids.
+  [[nodiscard]] std::uint64_t weights_bytes(DType compute) const;
+  [[nodiscard]] std::uint64_t table_bytes() const;
   [[nodiscard]] virtual std::uint64_t pass_bytes(std::int64_t tokens,
                                                  DType compute) const = 0;
   /// Every tensor that files of the transformers class may have.
-  [[nodiscard]] virtual ClassTensors tensors() const = 0;
+  [[nodiscard]] ClassTensors tensors() const;
 
   /// Checks all tensors, then reads and packs one tensor after the other.
   /// Complete on return.
   /// Errors: those of WeightSource and kernels::PackedLinear;
   /// Errc::interrupted.
-  [[nodiscard]] virtual std::unique_ptr<TextEncoder> load(
-      ExecContext& ctx, DType compute, WeightSource& weights) const = 0;
+  [[nodiscard]] std::unique_ptr<TextEncoder> load(ExecContext& ctx,
+                                                  DType compute,
+                                                  WeightSource& weights) const;
   /// The weights_hash that the encoder would have when loaded. One tensor at a
   /// time is in memory. Errors: those of WeightSource; Errc::interrupted.
-  [[nodiscard]] virtual std::uint64_t weights_hash(
-      ExecContext& ctx, WeightSource& weights) const = 0;
+  [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx,
+                                           WeightSource& weights) const;
+
+ protected:
+  /// spellings: files name their tensors in one of these ways, tried in this
+  /// order; what they say is up to `read`. unread: what files of the class may
+  /// have that `read` never reads.
+  TextEncoderDescription(const TextEncoderFacts& facts,
+                         std::span<const std::string_view> spellings,
+                         ClassTensors unread)
+      : facts_(facts), spellings_(spellings), unread_(std::move(unread)) {}
+
+  /// Reads all layers in the order of the hash. The first tensor decides the
+  /// spelling. The encoder computes in `compute` if the reader packs or meters.
+  [[nodiscard]] virtual std::unique_ptr<TextEncoder> read(
+      LayerReader& reader, std::string_view spelling, DType compute) const = 0;
+  [[nodiscard]] virtual std::uint64_t hash_with_config(
+      std::uint64_t tensors) const = 0;
+
+ private:
+  [[nodiscard]] std::vector<TensorSpec> specs(std::string_view spelling) const;
+  /// That of the weights, which are checked.
+  [[nodiscard]] std::string_view checked_spelling(WeightSource& weights) const;
+
+  TextEncoderFacts facts_;
+  std::span<const std::string_view> spellings_;
+  ClassTensors unread_;
 };
 
 /// One row of the table of text encoders. It stands at the end of the encoder's

@@ -8,8 +8,8 @@
 #include "models/dit/dit_config.h"
 #include "models/files/config_fields.h"
 #include "models/pixart/pixart_config.h"
-#include "models/text/clip_text_weights.h"
-#include "models/text/t5_weights.h"
+#include "models/text/clip_text.h"
+#include "models/text/t5.h"
 #include "models/unet/unet_config.h"
 #include "models/vae/autoencoder_kl.h"
 

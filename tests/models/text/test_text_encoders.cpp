@@ -361,6 +361,117 @@ TEST(TextEncoderDescription, KnowsPublishedModels) {
   EXPECT_NEAR(xxl->flops(300), 2.81e12, 0.01e12);
 }
 
+struct CostCase {
+  std::int64_t vocab, width, inner, mlp, layers, heads;
+  bool gated = false;                         // T5
+  std::int64_t positions = 0, projected = 0;  // CLIP
+
+  [[nodiscard]] std::unique_ptr<TextEncoderDescription> describe() const {
+    const auto key = [](const char* name, std::int64_t value) {
+      return "\"" + std::string(name) + "\": " + std::to_string(value) + ", ";
+    };
+    if (positions == 0) {
+      return described("T5EncoderModel",
+                       ("{" + key("vocab_size", vocab) + key("d_model", width) +
+                        key("d_kv", inner / heads) + key("d_ff", mlp) +
+                        key("num_layers", layers) + key("num_heads", heads) +
+                        R"("feed_forward_proj": ")" +
+                        (gated ? "gated-gelu" : "relu") + "\"}")
+                           .c_str());
+    }
+    return described(
+        projected > 0 ? "CLIPTextModelWithProjection" : "CLIPTextModel",
+        ("{" + key("vocab_size", vocab) + key("hidden_size", width) +
+         key("intermediate_size", mlp) + key("num_hidden_layers", layers) +
+         key("num_attention_heads", heads) +
+         key("max_position_embeddings", positions) +
+         key("projection_dim", projected) + R"("hidden_act": "gelu"})")
+            .c_str());
+  }
+  /// What is multiplied with one token in one layer.
+  [[nodiscard]] std::int64_t products() const {
+    return 4 * width * inner + (gated ? 3 : 2) * width * mlp;
+  }
+  [[nodiscard]] std::int64_t flops(std::int64_t tokens) const {
+    return layers * (2 * tokens * products() + 4 * tokens * tokens * inner) +
+           2 * width * projected;
+  }
+  [[nodiscard]] std::int64_t table_bytes() const {
+    return 4 * (vocab + positions) * width;
+  }
+  [[nodiscard]] std::int64_t weights_bytes(std::int64_t element) const {
+    const bool is_t5 = positions == 0;
+    const std::int64_t layer_vectors =
+        is_t5 ? 2 * width : 4 * width + 3 * inner + width + mlp + width;
+    return table_bytes() + (is_t5 ? 4 * 32 * heads : 0) +
+           layers * (element * products() + 4 * layer_vectors) +
+           4 * (is_t5 ? 1 : 2) * width + element * projected * width;
+  }
+  [[nodiscard]] std::int64_t pass_bytes(std::int64_t tokens,
+                                        std::int64_t element) const {
+    if (positions > 0) {
+      // x, the wanted state and its copy on the host; normed, qkv, the MLP.
+      return tokens * (width * (12 + 4 * element) + mlp * element);
+    }
+    // x and its copy on the host; normed, qkv, attended, the MLP; and the bias
+    // of all pairs, which is kept.
+    return tokens * (width * (8 + element) + 4 * inner * element +
+                     (gated ? 3 : 1) * mlp * element) +
+           heads * tokens * tokens * 4;
+  }
+  /// Of a GPU: it makes a product in f32 before it adds it to x or applies an
+  /// activation. CLIP's wanted state comes later.
+  [[nodiscard]] std::int64_t products_apart(std::int64_t tokens) const {
+    return 4 * tokens * (gated ? width : mlp - (positions > 0 ? width : 0));
+  }
+};
+
+// Those that were counted by hand before encoders were metered.
+TEST(TextEncoderDescription, CostsWhatItsShapesSay) {
+  const CostCase cases[] = {
+      {32128, 4096, 4096, 10240, 24, 64, true},            // T5-XXL
+      {32128, 512, 384, 1024, 8, 6, true},                 // T5-small 1.1
+      {32128, 768, 768, 3072, 12, 12},                     // T5-base
+      {49408, 768, 768, 3072, 12, 12, false, 77},          // CLIP L
+      {49408, 1280, 1280, 5120, 32, 20, false, 77, 1280},  // CLIP bigG
+      {1000, 96, 96, 160, 3, 3, false, 200, 40},
+      {1000, 96, 120, 160, 3, 5, true},
+  };
+  for (const CostCase& one : cases) {
+    const auto description = one.describe();
+    for (const std::int64_t tokens : {1, 20, 77}) {
+      for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
+        SCOPED_TRACE(std::to_string(one.width) + " " + std::to_string(tokens) +
+                     " " + std::string(to_string(compute)));
+        const bool on_gpu = compute == DType::f16;
+        const auto element = static_cast<std::int64_t>(size_of(compute));
+        const TextEncoderCosts costs = description->costs(
+            tokens, compute, on_gpu ? DeviceKind::cuda : DeviceKind::cpu);
+        const auto expect_near = [](std::uint64_t got, std::int64_t expected,
+                                    std::int64_t slack) {
+          EXPECT_NEAR(static_cast<double>(got), static_cast<double>(expected),
+                      0.05 * static_cast<double>(expected) +
+                          static_cast<double>(slack));
+        };
+        EXPECT_EQ(costs.flops, static_cast<double>(one.flops(tokens)));
+        expect_near(costs.weights_bytes, one.weights_bytes(element), 0);
+        expect_near(costs.table_bytes, one.table_bytes(), 0);
+        // Tensors begin at multiples of 256 bytes, and a row is pooled.
+        expect_near(costs.pass_bytes,
+                    one.pass_bytes(tokens, element) +
+                        (on_gpu ? one.products_apart(tokens) : 0),
+                    10 * 256 + 16 * one.width);
+        EXPECT_EQ(description->flops(tokens), costs.flops);
+        expect_near(description->weights_bytes(compute),
+                    one.weights_bytes(element), 0);
+        expect_near(description->table_bytes(), one.table_bytes(), 0);
+        EXPECT_EQ(description->pass_bytes(tokens, compute),
+                  static_cast<std::uint64_t>(one.pass_bytes(tokens, element)));
+      }
+    }
+  }
+}
+
 // All but the residual stream and the result, which are small.
 TEST(TextEncoderDescription, ForecastsThePass) {
   const char* clip = R"({"vocab_size": 64, "hidden_size": 768,
