@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/core/context.h"
@@ -50,7 +51,7 @@ class DecoderDescription {
   virtual ~DecoderDescription() = default;
 
   /// As DenoiserDescription::config_keys.
-  [[nodiscard]] virtual std::string_view config_keys() const = 0;
+  [[nodiscard]] virtual std::string config_keys() const = 0;
   [[nodiscard]] virtual std::int64_t latent_channels() const = 0;
   /// Pixels per latent side.
   [[nodiscard]] virtual std::int64_t scale() const = 0;

@@ -134,7 +134,7 @@ class DenoiserDescription {
   [[nodiscard]] virtual NetworkFacts facts() const = 0;
   /// Keys that the diffusers class has in its config.json, separated by spaces.
   /// A message names other keys of the file to the user.
-  [[nodiscard]] virtual std::string_view config_keys() const = 0;
+  [[nodiscard]] virtual std::string config_keys() const = 0;
   /// Every tensor that the diffusers class has in its state dict.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
   /// Whether its blocks' weights may be offloaded (placement.h). Here: no.

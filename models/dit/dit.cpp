@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "models/layers/adaln_block.h"
 #include "models/layers/patch_embedding.h"
 #include "models/layers/timestep_embedding.h"
+#include "models/network/description_of.h"
 
 // B rows of a batch, R rows of a timestep table, N tokens, D width.
 
@@ -165,9 +167,12 @@ Weights read_weights(LayerReader& reader, const DitConfig& config,
 
 class Dit final : public Network {
  public:
+  static constexpr std::string_view kClass = "DiTTransformer2DModel";
+  static constexpr std::string_view kPlace = "dit";
+
   Dit(LayerReader& reader, const DitConfig& config, SegmentRange segment,
       DType compute)
-      : Network({.place = "dit",
+      : Network({.place = kPlace,
                  .segment = segment,
                  .stages = std::vector<Stage>(
                      static_cast<std::size_t>(config.num_layers) + 2),
@@ -282,54 +287,45 @@ class Dit final : public Network {
   Weights weights_;
 };
 
+class Description final : public DescriptionOf<Description, DitConfig, Dit> {
+ public:
+  using DescriptionOf::DescriptionOf;
+  static void set_blocks(DitConfig& config, int blocks) {
+    config.num_layers = blocks;
+  }
+
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    return config().grid().nearest_latents(wanted);
+  }
+  [[nodiscard]] NetworkFacts facts() const override {
+    return {.blocks = config().num_layers,
+            .width = config().width(),
+            .heads = config().num_attention_heads,
+            .tokens = config().grid().num_tokens(latent_shape())};
+  }
+  [[nodiscard]] std::string config_keys() const override {
+    return transformer_keys();
+  }
+  [[nodiscard]] bool can_offload() const override { return true; }
+
+ protected:
+  void describe(DenoiserInfo& info) const override {
+    info.out_channels = config().out_channels;
+    info.guided_channels =
+        std::min(config().in_channels, config().out_channels);
+    info.branch_order = BranchOrder::cond_uncond;
+    info.num_classes = config().num_classes;
+  }
+};
+
 }  // namespace
 }  // namespace dit
 
-NetworkFacts DitDescription::facts() const {
-  return {.blocks = config_.num_layers,
-          .width = config_.width(),
-          .heads = config_.num_attention_heads,
-          .tokens = config_.grid().num_tokens(latent_shape())};
+std::unique_ptr<NetworkDescription> describe(const DitConfig& config) {
+  return std::make_unique<dit::Description>(config);
 }
 
-std::string_view DitDescription::config_keys() const {
-  return transformer_keys();
-}
-
-std::unique_ptr<DenoiserDescription> DitDescription::with_blocks(
-    int blocks) const {
-  DitConfig config = config_;
-  config.num_layers = blocks;
-  return std::make_unique<DitDescription>(config);
-}
-
-void DitDescription::describe(DenoiserInfo& info) const {
-  info.class_name = "DiTTransformer2DModel";
-  info.out_channels = config_.out_channels;
-  info.guided_channels = std::min(config_.in_channels, config_.out_channels);
-  info.branch_order = BranchOrder::cond_uncond;
-  info.num_classes = config_.num_classes;
-}
-
-std::unique_ptr<Network> DitDescription::read(LayerReader& reader,
-                                              SegmentRange segment,
-                                              DType compute) const {
-  return std::make_unique<dit::Dit>(reader, config_, segment, compute);
-}
-
-std::uint64_t DitDescription::hash_with_config(std::uint64_t tensors) const {
-  return hash_of(config_, tensors);
-}
-
-namespace {
-
-std::unique_ptr<DenoiserDescription> describe_dit(const Json& config) {
-  return std::make_unique<DitDescription>(parse_dit_config(config));
-}
-
-}  // namespace
-
-extern constinit const DenoiserRow kDit{.class_name = "DiTTransformer2DModel",
-                                        .describe = describe_dit};
+extern constinit const DenoiserRow kDit =
+    network_row<dit::Description, parse_dit_config>();
 
 }  // namespace troupe::models

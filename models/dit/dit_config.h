@@ -45,6 +45,9 @@ struct DitConfig {
     return {in_channels, out_channels, sample_size, patch_size, true};
   }
   [[nodiscard]] Shape latent_shape() const { return grid().latent_shape(); }
+  [[nodiscard]] int num_blocks() const noexcept {
+    return static_cast<int>(num_layers);
+  }
 };
 
 constexpr void visit_fields(auto& visit, AnyConst<DitConfig> auto& c) {

@@ -18,10 +18,10 @@ namespace {
 std::unique_ptr<DenoiserDescription> describe(const Json& config) {
   const std::string norm = config.string("norm_type", "layer_norm");
   if (norm == "ada_norm_zero") {
-    return std::make_unique<DitDescription>(parse_dit_config(config));
+    return models::describe(parse_dit_config(config));
   }
   if (norm == "ada_norm_single") {
-    return std::make_unique<PixArtDescription>(parse_pixart_config(config));
+    return models::describe(parse_pixart_config(config));
   }
   throw Error(Errc::unsupported, config.place(),
               "norm_type: got " + in_quotes(norm) +
@@ -31,13 +31,12 @@ std::unique_ptr<DenoiserDescription> describe(const Json& config) {
 
 }  // namespace
 
-std::string_view transformer_keys() {
+std::string transformer_keys() {
   // They change nothing here, or the parsers take one value alone.
-  static const std::string kKeys = keys_of<DitConfig, PixArtConfig>(
+  return keys_of<DitConfig, PixArtConfig>(
       "attention_type cross_attention_dim double_self_attention dropout "
       "norm_num_groups norm_type num_vector_embeds only_cross_attention "
       "upcast_attention use_additional_conditions use_linear_projection");
-  return kKeys;
 }
 
 extern constinit const DenoiserRow kOldTransformer{

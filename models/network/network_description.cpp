@@ -113,6 +113,7 @@ DenoiserInfo NetworkDescription::info(const Shape& latents,
   const NetworkFigures& figures = metered.meter->figures(latents);
   DenoiserInfo info;
   describe(info);
+  info.class_name = class_name();
   info.latent_shape = latents;
   info.compute = compute;
   for (std::size_t i = 0; i < figures.block_flops.size(); ++i) {

@@ -37,10 +37,12 @@ class NetworkDescription : public DenoiserDescription {
  protected:
   NetworkDescription();
 
+  /// The diffusers class.
+  [[nodiscard]] virtual std::string_view class_name() const = 0;
   /// The network in error messages.
   [[nodiscard]] virtual std::string_view place() const = 0;
   [[nodiscard]] virtual int num_blocks() const = 0;
-  /// Fills class_name, channels, branch_order and num_classes.
+  /// Fills channels, branch_order and num_classes.
   virtual void describe(DenoiserInfo& info) const = 0;
   /// Walks over the layers of a segment. Between LayerReader::begin_block and
   /// end_blocks stand those of each block. compute: of the network's passes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "models/layers/patch_embedding.h"
 #include "models/layers/prompt_tensors.h"
 #include "models/layers/timestep_embedding.h"
+#include "models/network/description_of.h"
 
 // B rows of a batch, R rows of a timestep table, N tokens, L tokens of a row's
 // prompt, D width.
@@ -145,9 +147,12 @@ Weights read_weights(LayerReader& reader, const PixArtConfig& config,
 /// learned table of the stage.
 class PixArt final : public Network {
  public:
+  static constexpr std::string_view kClass = "PixArtTransformer2DModel";
+  static constexpr std::string_view kPlace = "pixart";
+
   PixArt(LayerReader& reader, const PixArtConfig& config, SegmentRange segment,
          DType compute)
-      : Network({.place = "pixart",
+      : Network({.place = kPlace,
                  .segment = segment,
                  .stages = std::vector<Stage>(
                      static_cast<std::size_t>(config.num_layers) + 2),
@@ -307,66 +312,60 @@ class PixArt final : public Network {
   Weights weights_;
 };
 
+class Description final
+    : public DescriptionOf<Description, PixArtConfig, PixArt> {
+ public:
+  using DescriptionOf::DescriptionOf;
+  static void set_blocks(PixArtConfig& config, int blocks) {
+    config.num_layers = blocks;
+  }
+
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    return config().grid().nearest_latents(wanted);
+  }
+  void check_condition(const Condition& condition) const override {
+    (void)checked_prompt(config(), condition);
+  }
+  [[nodiscard]] std::int64_t prompt_width() const override {
+    return config().caption_channels;
+  }
+  [[nodiscard]] Condition any_condition(
+      const PictureIds& /*ids*/) const override {
+    Tensor embeds({kPromptTokens, config().caption_channels}, DType::f32);
+    fill_normal({}, embeds);
+    Condition condition;
+    condition.add(kPrompt, std::move(embeds));
+    return condition;
+  }
+  [[nodiscard]] NetworkFacts facts() const override {
+    return {.blocks = config().num_layers,
+            .width = config().width(),
+            .heads = config().num_attention_heads,
+            .tokens = config().grid().num_tokens(latent_shape()),
+            .caption_width = config().caption_channels};
+  }
+  [[nodiscard]] std::string config_keys() const override {
+    return transformer_keys();
+  }
+  [[nodiscard]] bool can_offload() const override { return true; }
+
+ protected:
+  void describe(DenoiserInfo& info) const override {
+    info.out_channels = config().out_channels;
+    info.guided_channels =
+        std::min(config().in_channels, config().out_channels);
+    info.branch_order = BranchOrder::uncond_cond;
+  }
+};
+
 }  // namespace
 }  // namespace pixart
 
-void PixArtDescription::check_condition(const Condition& condition) const {
-  (void)pixart::checked_prompt(config_, condition);
+std::unique_ptr<NetworkDescription> describe(const PixArtConfig& config) {
+  return std::make_unique<pixart::Description>(config);
 }
 
-Condition PixArtDescription::any_condition(const PictureIds& /*ids*/) const {
-  Tensor embeds({pixart::kPromptTokens, config_.caption_channels}, DType::f32);
-  fill_normal({}, embeds);
-  Condition condition;
-  condition.add(pixart::kPrompt, std::move(embeds));
-  return condition;
-}
-
-NetworkFacts PixArtDescription::facts() const {
-  return {.blocks = config_.num_layers,
-          .width = config_.width(),
-          .heads = config_.num_attention_heads,
-          .tokens = config_.grid().num_tokens(latent_shape()),
-          .caption_width = config_.caption_channels};
-}
-
-std::string_view PixArtDescription::config_keys() const {
-  return transformer_keys();
-}
-
-std::unique_ptr<DenoiserDescription> PixArtDescription::with_blocks(
-    int blocks) const {
-  PixArtConfig config = config_;
-  config.num_layers = blocks;
-  return std::make_unique<PixArtDescription>(config);
-}
-
-void PixArtDescription::describe(DenoiserInfo& info) const {
-  info.class_name = "PixArtTransformer2DModel";
-  info.out_channels = config_.out_channels;
-  info.guided_channels = std::min(config_.in_channels, config_.out_channels);
-  info.branch_order = BranchOrder::uncond_cond;
-}
-
-std::unique_ptr<Network> PixArtDescription::read(LayerReader& reader,
-                                                 SegmentRange segment,
-                                                 DType compute) const {
-  return std::make_unique<pixart::PixArt>(reader, config_, segment, compute);
-}
-
-std::uint64_t PixArtDescription::hash_with_config(std::uint64_t tensors) const {
-  return hash_of(config_, tensors);
-}
-
-namespace {
-
-std::unique_ptr<DenoiserDescription> describe_pixart(const Json& config) {
-  return std::make_unique<PixArtDescription>(parse_pixart_config(config));
-}
-
-}  // namespace
-
-extern constinit const DenoiserRow kPixArt{
-    .class_name = "PixArtTransformer2DModel", .describe = describe_pixart};
+extern constinit const DenoiserRow kPixArt =
+    network_row<pixart::Description, parse_pixart_config>();
 
 }  // namespace troupe::models

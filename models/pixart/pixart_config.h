@@ -38,6 +38,10 @@ struct PixArtConfig {
   [[nodiscard]] PatchGrid grid() const noexcept {
     return {in_channels, out_channels, sample_size, patch_size, false};
   }
+  [[nodiscard]] Shape latent_shape() const { return grid().latent_shape(); }
+  [[nodiscard]] int num_blocks() const noexcept {
+    return static_cast<int>(num_layers);
+  }
 };
 
 constexpr void visit_fields(auto& visit, AnyConst<PixArtConfig> auto& c) {

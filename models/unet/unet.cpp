@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,9 @@
 #include "models/layers/prompt_tensors.h"
 #include "models/layers/resnet.h"
 #include "models/layers/timestep_embedding.h"
+#include "models/network/description_of.h"
 #include "models/network/pass.h"
+#include "models/unet/unet_layout.h"
 
 // B rows of a batch, R rows of a timestep table, H and W sides, N = H·W tokens,
 // C channels, L tokens of a prompt, E width of the timestep's embedding.
@@ -271,17 +274,20 @@ struct TransformerBuffers {
 /// the C columns of one block behind those of another.
 class UNet final : public Network {
  public:
-  UNet(LayerReader& reader, const UNetConfig& config, const UNetLayout& layout,
-       SegmentRange segment, DType compute)
-      : Network({.place = "unet",
+  static constexpr std::string_view kClass = "UNet2DConditionModel";
+  static constexpr std::string_view kPlace = "unet";
+
+  UNet(LayerReader& reader, const UNetConfig& config, SegmentRange segment,
+       DType compute)
+      : Network({.place = kPlace,
                  .segment = segment,
-                 .stages = stages_of(layout),
+                 .stages = stages_of(UNetLayout(config)),
                  .streams = {{"hidden"}},
                  .out_channels = config.out_channels,
                  .compute = compute}),
         config_(config),
-        layout_(layout),
-        weights_(read_weights(reader, config, layout, segment)) {}
+        layout_(config),
+        weights_(read_weights(reader, config, layout_, segment)) {}
 
   void check_latents(const Shape& latents) const override {
     const bool fits = latents.rank() == 3 &&
@@ -635,77 +641,16 @@ class UNet final : public Network {
   Weights weights_;
 };
 
-}  // namespace
-}  // namespace unet
-
-Shape UNetDescription::nearest_latents(const Shape& wanted) const {
-  if (wanted.rank() != 3) {
-    return latent_shape();
-  }
-  return {config_.in_channels, std::max<std::int64_t>(wanted[1], 1),
-          std::max<std::int64_t>(wanted[2], 1)};
-}
-
-void UNetDescription::check_condition(const Condition& condition) const {
-  unet::check_unet_condition(config_, condition);
-}
-
-Condition UNetDescription::any_condition(const PictureIds& ids) const {
-  const auto random = [](const Shape& shape) {
-    Tensor tensor(shape, DType::f32);
-    fill_normal({}, tensor);
-    return tensor;
-  };
-  Condition condition;
-  condition.add(unet::kPrompt,
-                random({unet::kPromptTokens, config_.cross_attention_dim}));
-  if (config_.has_sizes()) {
-    condition.add(unet::kPooled, random({pooled_width(ids)}));
-    add_sides(ids, condition);
-  }
-  return condition;
-}
-
-void UNetDescription::add_sides(const PictureIds& ids,
-                                Condition& condition) const {
-  if (!config_.has_sizes() || condition.find(unet::kSizeIds) != nullptr) {
-    return;
-  }
-  std::vector<std::int64_t> sides = {ids.original_height, ids.original_width,
-                                     ids.crop_top, ids.crop_left};
-  if (!ids.aesthetic_score) {
-    sides.insert(sides.end(), {ids.target_height, ids.target_width});
-  }
-  std::vector<float> all(sides.begin(), sides.end());
-  if (ids.aesthetic_score) {
-    all.push_back(static_cast<float>(*ids.aesthetic_score));
-  }
-  Tensor sizes = Tensor::from<float>(all, {std::ssize(all)});
-  condition.add(unet::kSizeIds, std::move(sizes));
-}
-
-NetworkFacts UNetDescription::facts() const {
-  std::int64_t transformers = 0;
-  for (const UNetUnit& unit : layout_.units()) {
-    transformers += unit.depth;
-  }
-  return {.blocks = layout_.size(),
-          .width = config_.levels.front().width,
-          .widest = config_.levels.back().width,
-          .levels = static_cast<std::int64_t>(config_.levels.size()),
-          .transformer_blocks = transformers,
-          .caption_width = config_.cross_attention_dim};
-}
-
-std::string_view UNetDescription::config_keys() const {
-  return unet_config_keys();
-}
-
-std::unique_ptr<DenoiserDescription> UNetDescription::with_blocks(
-    int blocks) const {
-  UNetConfig config = config_;
-  if (blocks < layout_.size()) {
-    // Every level stays, with one layer and one transformer of each kind.
+class Description final : public DescriptionOf<Description, UNetConfig, UNet> {
+ public:
+  using DescriptionOf::DescriptionOf;
+  /// What a block costs differs, and the last ones need the first ones. So
+  /// there is the whole network, or every level with one layer and one
+  /// transformer of each kind.
+  static void set_blocks(UNetConfig& config, int blocks) {
+    if (blocks >= config.num_blocks()) {
+      return;
+    }
     config.layers_per_block = 1;
     config.mid_depth = std::min<std::int64_t>(config.mid_depth, 1);
     for (UNetLevel& level : config.levels) {
@@ -715,36 +660,92 @@ std::unique_ptr<DenoiserDescription> UNetDescription::with_blocks(
       depth = std::min<std::int64_t>(depth, 1);
     }
   }
-  return std::make_unique<UNetDescription>(config);
-}
 
-void UNetDescription::describe(DenoiserInfo& info) const {
-  info.class_name = "UNet2DConditionModel";
-  info.out_channels = config_.out_channels;
-  info.guided_channels = config_.out_channels;
-  info.branch_order = BranchOrder::uncond_cond;
-}
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    if (wanted.rank() != 3) {
+      return latent_shape();
+    }
+    return {config().in_channels, std::max<std::int64_t>(wanted[1], 1),
+            std::max<std::int64_t>(wanted[2], 1)};
+  }
+  void check_condition(const Condition& condition) const override {
+    check_unet_condition(config(), condition);
+  }
+  [[nodiscard]] std::int64_t prompt_width() const override {
+    return config().cross_attention_dim;
+  }
+  [[nodiscard]] std::int64_t pooled_width(
+      const PictureIds& ids) const override {
+    return config().pooled_beside(ids.aesthetic_score ? UNetConfig::kScoredSizes
+                                                      : UNetConfig::kSizes);
+  }
+  [[nodiscard]] bool takes_sides() const override {
+    return config().has_sizes();
+  }
+  /// As "size_ids".
+  void add_sides(const PictureIds& ids, Condition& condition) const override {
+    if (!config().has_sizes() || condition.find(kSizeIds) != nullptr) {
+      return;
+    }
+    std::vector<std::int64_t> sides = {ids.original_height, ids.original_width,
+                                       ids.crop_top, ids.crop_left};
+    if (!ids.aesthetic_score) {
+      sides.insert(sides.end(), {ids.target_height, ids.target_width});
+    }
+    std::vector<float> all(sides.begin(), sides.end());
+    if (ids.aesthetic_score) {
+      all.push_back(static_cast<float>(*ids.aesthetic_score));
+    }
+    Tensor sizes = Tensor::from<float>(all, {std::ssize(all)});
+    condition.add(kSizeIds, std::move(sizes));
+  }
+  [[nodiscard]] Condition any_condition(const PictureIds& ids) const override {
+    const auto random = [](const Shape& shape) {
+      Tensor tensor(shape, DType::f32);
+      fill_normal({}, tensor);
+      return tensor;
+    };
+    Condition condition;
+    condition.add(kPrompt,
+                  random({kPromptTokens, config().cross_attention_dim}));
+    if (config().has_sizes()) {
+      condition.add(kPooled, random({pooled_width(ids)}));
+      add_sides(ids, condition);
+    }
+    return condition;
+  }
+  [[nodiscard]] NetworkFacts facts() const override {
+    const UNetLayout layout(config());
+    std::int64_t transformers = 0;
+    for (const UNetUnit& unit : layout.units()) {
+      transformers += unit.depth;
+    }
+    return {.blocks = num_blocks(),
+            .width = config().levels.front().width,
+            .widest = config().levels.back().width,
+            .levels = std::ssize(config().levels),
+            .transformer_blocks = transformers,
+            .caption_width = config().cross_attention_dim};
+  }
+  [[nodiscard]] std::string config_keys() const override {
+    return unet_config_keys();
+  }
 
-std::unique_ptr<Network> UNetDescription::read(LayerReader& reader,
-                                               SegmentRange segment,
-                                               DType compute) const {
-  return std::make_unique<unet::UNet>(reader, config_, layout_, segment,
-                                      compute);
-}
-
-std::uint64_t UNetDescription::hash_with_config(std::uint64_t tensors) const {
-  return hash_of(config_, tensors);
-}
-
-namespace {
-
-std::unique_ptr<DenoiserDescription> describe_unet(const Json& config) {
-  return std::make_unique<UNetDescription>(parse_unet_config(config));
-}
+ protected:
+  void describe(DenoiserInfo& info) const override {
+    info.out_channels = info.guided_channels = config().out_channels;
+    info.branch_order = BranchOrder::uncond_cond;
+  }
+};
 
 }  // namespace
+}  // namespace unet
 
-extern constinit const DenoiserRow kUNet{.class_name = "UNet2DConditionModel",
-                                         .describe = describe_unet};
+std::unique_ptr<NetworkDescription> describe(const UNetConfig& config) {
+  return std::make_unique<unet::Description>(config);
+}
+
+extern constinit const DenoiserRow kUNet =
+    network_row<unet::Description, parse_unet_config>();
 
 }  // namespace troupe::models

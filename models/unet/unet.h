@@ -1,11 +1,9 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "models/network/network_description.h"
 #include "models/unet/unet_config.h"
-#include "models/unet/unet_layout.h"
 
 namespace troupe::models {
 
@@ -21,50 +19,7 @@ namespace troupe::models {
 /// tokens.
 /// Source: Rombach et al. 2022, arXiv:2112.10752; Podell et al. 2023,
 /// arXiv:2307.01952.
-class UNetDescription final : public NetworkDescription {
- public:
-  explicit UNetDescription(const UNetConfig& config)
-      : config_(config), layout_(config) {}
-
-  [[nodiscard]] Shape latent_shape() const override {
-    return config_.latent_shape();
-  }
-  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override;
-  void check_condition(const Condition& condition) const override;
-  [[nodiscard]] std::int64_t prompt_width() const override {
-    return config_.cross_attention_dim;
-  }
-  [[nodiscard]] std::int64_t pooled_width(
-      const PictureIds& ids) const override {
-    return config_.pooled_beside(ids.aesthetic_score ? UNetConfig::kScoredSizes
-                                                     : UNetConfig::kSizes);
-  }
-  [[nodiscard]] bool takes_sides() const override {
-    return config_.has_sizes();
-  }
-  /// As "size_ids".
-  void add_sides(const PictureIds& ids, Condition& condition) const override;
-  [[nodiscard]] Condition any_condition(const PictureIds& ids) const override;
-  [[nodiscard]] NetworkFacts facts() const override;
-  [[nodiscard]] std::string_view config_keys() const override;
-  /// The whole network: what a block costs differs, and the last blocks need
-  /// the first ones.
-  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
-      int blocks) const override;
-
- protected:
-  [[nodiscard]] std::string_view place() const override { return "unet"; }
-  [[nodiscard]] int num_blocks() const override { return layout_.size(); }
-  void describe(DenoiserInfo& info) const override;
-  [[nodiscard]] std::unique_ptr<Network> read(LayerReader& reader,
-                                              SegmentRange segment,
-                                              DType compute) const override;
-  [[nodiscard]] std::uint64_t hash_with_config(
-      std::uint64_t tensors) const override;
-
- private:
-  UNetConfig config_;
-  UNetLayout layout_;
-};
+[[nodiscard]] std::unique_ptr<NetworkDescription> describe(
+    const UNetConfig& config);
 
 }  // namespace troupe::models

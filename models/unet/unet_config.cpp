@@ -211,18 +211,15 @@ std::uint64_t hash_of(const UNetConfig& config, std::uint64_t tensors) {
   return hash.digest();
 }
 
-std::string_view unet_config_keys() {
-  static const std::string kKeys = [] {
-    // These change nothing here.
-    std::string others =
-        "addition_embed_type_num_heads dropout upcast_attention "
-        "use_linear_projection";
-    for (const OnlyValue& row : kOnlyValues) {
-      others += " " + std::string(row.key);
-    }
-    return keys_of<UNetConfig>(others);
-  }();
-  return kKeys;
+std::string unet_config_keys() {
+  // These change nothing here.
+  std::string others =
+      "addition_embed_type_num_heads dropout upcast_attention "
+      "use_linear_projection";
+  for (const OnlyValue& row : kOnlyValues) {
+    others += " " + std::string(row.key);
+  }
+  return keys_of<UNetConfig>(others);
 }
 
 }  // namespace troupe::models

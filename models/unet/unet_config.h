@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "kernels/activation.h"
@@ -49,6 +50,11 @@ struct UNetConfig {
   }
   [[nodiscard]] Shape latent_shape() const {
     return {in_channels, sample_height, sample_width};
+  }
+  /// Units of its UNetLayout: residual blocks and one more of each level, on
+  /// the way down or in the middle, and the same on the way up.
+  [[nodiscard]] int num_blocks() const noexcept {
+    return static_cast<int>(2 * (layers_per_block + 1) * std::ssize(levels));
   }
 
   /// Width of the pooled prompt beside so many sizes. The file says no more
@@ -100,6 +106,6 @@ static_assert(lists_all_members<UNetConfig>());
 [[nodiscard]] UNetConfig parse_unet_config(const Json& json);
 
 /// Keys of the class, separated by spaces.
-[[nodiscard]] std::string_view unet_config_keys();
+[[nodiscard]] std::string unet_config_keys();
 
 }  // namespace troupe::models

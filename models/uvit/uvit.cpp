@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/copy.h"
@@ -9,7 +10,7 @@
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
 #include "models/layers/patch_grid.h"
-#include "models/network/network_description.h"
+#include "models/network/description_of.h"
 #include "models/network/pass.h"
 
 // The U-ViT of Bao et al. 2023 (arXiv:2209.12152) with classes: blocks of a
@@ -54,6 +55,7 @@ struct Config {
   [[nodiscard]] PatchGrid grid() const {
     return {in_chans, in_chans, img_size, patch_size, true};
   }
+  [[nodiscard]] Shape latent_shape() const { return grid().latent_shape(); }
 };
 
 constexpr void visit_fields(auto& visit, AnyConst<Config> auto& c) {
@@ -88,7 +90,7 @@ Config parse(const Json& json) {
         "a multiple of num_heads");
   check(config.mlp_ratio <= 64.0 && config.mlp_width() > 0, "mlp_ratio",
         "a positive number up to 64");
-  check(config.grid().fits(config.grid().latent_shape()), "img_size",
+  check(config.grid().fits(config.latent_shape()), "img_size",
         "a multiple of patch_size with at most 65536 patches");
   return config;
 }
@@ -176,16 +178,19 @@ void add_branches(Pass& pass, const Block& block, std::int64_t num_heads,
 
 class UVit final : public Network {
  public:
+  static constexpr std::string_view kClass = "UViT";
+  static constexpr std::string_view kPlace = "uvit";
+
   UVit(LayerReader& reader, const Config& config, SegmentRange segment,
        DType compute)
-      : Network({.place = "uvit",
+      : Network({.place = kPlace,
                  .segment = segment,
                  .stages = stages_of(config),
                  .streams = {{"hidden"}},
                  .out_channels = config.in_chans,
                  .compute = compute}),
         config_(config),
-        latents_(config.grid().latent_shape()),
+        latents_(config.latent_shape()),
         tokens_(kExtras + config.grid().num_tokens(latents_)) {
     const std::int64_t d = config.embed_dim;
     const std::int64_t p = config.patch_size;
@@ -336,64 +341,37 @@ class UVit final : public Network {
 };
 
 /// A boundary is "hidden" [T, D] f32, and skips like it.
-class Description final : public NetworkDescription {
+class Description final : public DescriptionOf<Description, Config, UVit> {
  public:
-  explicit Description(const Config& config) : config_(config) {}
-
-  [[nodiscard]] Shape latent_shape() const override {
-    return config_.grid().latent_shape();
+  using DescriptionOf::DescriptionOf;
+  static void set_blocks(Config& config, int blocks) {
+    config.depth = std::max(blocks - 1, 1);
   }
+
   [[nodiscard]] Shape nearest_latents(const Shape& /*wanted*/) const override {
     return latent_shape();
   }
   [[nodiscard]] NetworkFacts facts() const override {
     return {.blocks = num_blocks(),
-            .width = config_.embed_dim,
-            .heads = config_.num_heads,
-            .tokens = config_.grid().num_tokens(latent_shape())};
+            .width = config().embed_dim,
+            .heads = config().num_heads,
+            .tokens = config().grid().num_tokens(latent_shape())};
   }
-  [[nodiscard]] std::string_view config_keys() const override {
-    static const std::string kKeys =
-        keys_of<Config>("mlp_time_embed qk_scale skip use_checkpoint");
-    return kKeys;
-  }
-  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
-      int blocks) const override {
-    Config config = config_;
-    config.depth = std::max(blocks - 1, 1);
-    return std::make_unique<Description>(config);
+  [[nodiscard]] std::string config_keys() const override {
+    return keys_of<Config>("mlp_time_embed qk_scale skip use_checkpoint");
   }
 
  protected:
-  [[nodiscard]] std::string_view place() const override { return "uvit"; }
-  [[nodiscard]] int num_blocks() const override { return config_.num_blocks(); }
   void describe(DenoiserInfo& info) const override {
-    info.class_name = "UViT";
-    info.out_channels = info.guided_channels = config_.in_chans;
-    info.num_classes = config_.num_classes - 1;
+    info.out_channels = info.guided_channels = config().in_chans;
+    info.num_classes = config().num_classes - 1;
   }
-  [[nodiscard]] std::unique_ptr<Network> read(LayerReader& reader,
-                                              SegmentRange segment,
-                                              DType compute) const override {
-    return std::make_unique<UVit>(reader, config_, segment, compute);
-  }
-  [[nodiscard]] std::uint64_t hash_with_config(
-      std::uint64_t tensors) const override {
-    return hash_of(config_, tensors);
-  }
-
- private:
-  Config config_;
 };
-
-std::unique_ptr<DenoiserDescription> describe(const Json& config) {
-  return std::make_unique<Description>(parse(config));
-}
 
 }  // namespace
 }  // namespace uvit
 
-extern constinit const DenoiserRow kUVit{.class_name = "UViT",
-                                         .describe = uvit::describe};
+extern constinit const DenoiserRow kUVit =
+    network_row<uvit::Description, uvit::parse>();
 
 }  // namespace troupe::models

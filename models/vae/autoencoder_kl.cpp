@@ -501,11 +501,10 @@ class AutoencoderKlDescription final : public DecoderDescription {
       : config_(parse_autoencoder_kl_config(config)),
         has_quant_conv_(config.boolean("use_quant_conv", true)) {}
 
-  [[nodiscard]] std::string_view config_keys() const override {
+  [[nodiscard]] std::string config_keys() const override {
     // The other keys are the encoder's, or change nothing here.
-    static const std::string kKeys = keys_of<AutoencoderKlConfig>(
+    return keys_of<AutoencoderKlConfig>(
         "down_block_types force_upcast in_channels use_quant_conv");
-    return kKeys;
   }
   [[nodiscard]] std::int64_t latent_channels() const override {
     return config_.latent_channels;

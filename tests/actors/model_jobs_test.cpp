@@ -226,7 +226,7 @@ std::unique_ptr<models::Denoiser> small_dit(const models::DitCase& dit) {
   config.num_classes = 5;
   ExecContext ctx(1);
   models::RandomWeights weights(ctx, 9);
-  return models::DitDescription(config).load(ctx, dit.compute, weights);
+  return models::describe(config)->load(ctx, dit.compute, weights);
 }
 
 models::GaussianMixture small_mixture() {

@@ -112,7 +112,7 @@ class GainDescription final : public models::DenoiserDescription {
   [[nodiscard]] models::NetworkFacts facts() const override {
     return {.blocks = 1};
   }
-  [[nodiscard]] std::string_view config_keys() const override {
+  [[nodiscard]] std::string config_keys() const override {
     return "channels height width";
   }
   [[nodiscard]] models::ClassTensors tensors() const override {

@@ -35,8 +35,7 @@ std::uint64_t launches_of(ExecContext& ctx, const Denoiser& dit, int count) {
 
 TEST(DitLaunches, DoNotGrowWithTheRows) {
   ExecContext ctx(1, kernels::kGpu);
-  const auto dit =
-      load_random(ctx, DitDescription(small_config(16)), DType::bf16);
+  const auto dit = load_random(ctx, *describe(small_config(16)), DType::bf16);
   const std::uint64_t of_one = launches_of(ctx, *dit, 1);
   EXPECT_EQ(launches_of(ctx, *dit, 2), of_one);
   EXPECT_EQ(launches_of(ctx, *dit, 7), of_one);

@@ -43,7 +43,7 @@ class DitOnGpu : public CudaTest, public testing::WithParamInterface<GpuCase> {
   [[nodiscard]] std::unique_ptr<Denoiser> dit(
       ExecContext& ctx, DType compute,
       WeightPlacement placement = WeightPlacement::resident) const {
-    return load_random(ctx, DitDescription(small_config(GetParam().head_dim)),
+    return load_random(ctx, *describe(small_config(GetParam().head_dim)),
                        compute, {}, placement);
   }
   [[nodiscard]] std::unique_ptr<Denoiser> dit_on_gpu(

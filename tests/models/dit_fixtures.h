@@ -74,13 +74,13 @@ inline std::unique_ptr<Denoiser> load_random(
 inline std::unique_ptr<Denoiser> small_dit(ExecContext& ctx,
                                            SegmentRange segment = {},
                                            DType compute = DType::f32) {
-  return load_random(ctx, DitDescription(small_config()), compute, segment);
+  return load_random(ctx, *describe(small_config()), compute, segment);
 }
 
 inline std::unique_ptr<Denoiser> small_dit(ExecContext& ctx, const DitCase& dit,
                                            SegmentRange segment = {}) {
-  return load_random(ctx, DitDescription(small_config(dit.head_dim)),
-                     dit.compute, segment);
+  return load_random(ctx, *describe(small_config(dit.head_dim)), dit.compute,
+                     segment);
 }
 
 /// What a pass of `count` rows took of `ctx`'s workspace, over what
@@ -93,13 +93,13 @@ inline double workspace_over_forecast(ExecContext& ctx,
   config.sample_size = 32;
   config.feed_forward.activation = activation;
   config.feed_forward.gated = gated;
-  const auto dit = load_random(ctx, DitDescription(config), compute);
+  const auto dit = load_random(ctx, *describe(config), compute);
   Rows rows;
   for (int i = 0; i < count; ++i) {
     rows.add(ctx, *dit, Tensor(dit->info().latent_shape, DType::f32), 500.0, i);
   }
   (void)predict(ctx, *dit, rows);
-  const NetworkMemory forecast = DitDescription(config).memory(
+  const NetworkMemory forecast = describe(config)->memory(
       config.latent_shape(), compute, ctx.device().kind);
   return static_cast<double>(ctx.workspace().capacity_bytes()) /
          static_cast<double>(forecast.of_rows(count));

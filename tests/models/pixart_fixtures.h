@@ -28,7 +28,7 @@ inline PixArtConfig small_pixart_config(std::int64_t head_dim = 12) {
 inline std::unique_ptr<Denoiser> small_pixart(
     ExecContext& ctx, const DitCase& way = {}, SegmentRange segment = {},
     WeightPlacement placement = WeightPlacement::resident) {
-  return load_random(ctx, PixArtDescription(small_pixart_config(way.head_dim)),
+  return load_random(ctx, *describe(small_pixart_config(way.head_dim)),
                      way.compute, segment, placement);
 }
 

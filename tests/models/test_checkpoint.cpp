@@ -487,7 +487,7 @@ TEST(Checkpoint, RequiredBytesCountLatentsThatNoWeightBounds) {
   config.sample_size = 8192;
   constexpr std::uint64_t kLatents = 256U << 20U;
   const NetworkMemory memory =
-      DitDescription(config).memory(config.latent_shape(), DType::f32);
+      describe(config)->memory(config.latent_shape(), DType::f32);
   EXPECT_LT(memory.weights_bytes, kLatents / 16);
   for (const std::uint64_t rows : {1U, 2U, 8U}) {
     // In and out, and before and after the step, at least.
@@ -577,7 +577,7 @@ TEST(Checkpoint, RequiredBytesOfAnXl2AreTwoPerParameter) {
   DitConfig config;
   config.out_channels = 8;
   const NetworkMemory memory =
-      DitDescription(config).memory(config.latent_shape(), DType::bf16);
+      describe(config)->memory(config.latent_shape(), DType::bf16);
   // 675 million parameters.
   EXPECT_NEAR(static_cast<double>(memory.weights_bytes + memory.of_rows(2)),
               1.36e9, 0.08e9);

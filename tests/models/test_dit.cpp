@@ -72,7 +72,7 @@ TEST_P(DitBits, AreTheSameForManyRowsThatAreComputedInTurns) {
   ASSERT_EQ(rows_at_once(config.grid().num_tokens(config.latent_shape()),
                          DeviceKind::cpu),
             2);
-  const auto dit = load_random(ctx, DitDescription(config), GetParam().compute);
+  const auto dit = load_random(ctx, *describe(config), GetParam().compute);
   const Rows rows = small_rows(ctx, *dit, 3);
   const auto together = predict(ctx, *dit, rows);
   Rows last;
@@ -223,10 +223,10 @@ TEST(Dit, RefusesRectanglesPartsOfPatchesAndMixedSizes) {
   mixed.latents[1] = Tensor::zeros({4, 8, 8}, DType::f32);
   EXPECT_EQ(error_of([&] { (void)predict(ctx, *dit, mixed); }).code(),
             Errc::shape_mismatch);
-  const DitDescription description(small_config());
-  EXPECT_EQ(description.nearest_latents({4, 7, 12}), (Shape{4, 12, 12}));
-  EXPECT_EQ(description.nearest_latents({4, 1, 1}), (Shape{4, 2, 2}));
-  EXPECT_EQ(description.nearest_latents({4, 16, 16}), (Shape{4, 16, 16}));
+  const auto description = describe(small_config());
+  EXPECT_EQ(description->nearest_latents({4, 7, 12}), (Shape{4, 12, 12}));
+  EXPECT_EQ(description->nearest_latents({4, 1, 1}), (Shape{4, 2, 2}));
+  EXPECT_EQ(description->nearest_latents({4, 16, 16}), (Shape{4, 16, 16}));
 }
 
 TEST(Dit, StopsBetweenBlocksWhenAsked) {
@@ -249,11 +249,11 @@ TEST(Dit, EqualEmbeddersAreHeldOnce) {
   // Over what blocks with one embedder take.
   const auto bytes_over = [&](const char* name) {
     const Checkpoint checkpoint = open(name);
-    const DitDescription description(
-        parse_dit_config(checkpoint.denoiser.config));
+    const auto description =
+        describe(parse_dit_config(checkpoint.denoiser.config));
     FileWeights weights(ctx, checkpoint.denoiser.weights);
-    return description.load(ctx, DType::f32, weights)->info().parameter_bytes -
-           load_random(ctx, description)->info().parameter_bytes;
+    return description->load(ctx, DType::f32, weights)->info().parameter_bytes -
+           load_random(ctx, *description)->info().parameter_bytes;
   };
   EXPECT_EQ(bytes_over("dit_unusual"), 0U);
   EXPECT_GT(bytes_over("dit_default"), 0U);
@@ -262,7 +262,7 @@ TEST(Dit, EqualEmbeddersAreHeldOnce) {
 TEST(Dit, TheHashFollowsTheWeights) {
   ExecContext ctx;
   const auto hash_of = [&](std::uint64_t seed) {
-    return load_random(ctx, DitDescription(small_config()), DType::f32, {},
+    return load_random(ctx, *describe(small_config()), DType::f32, {},
                        WeightPlacement::resident, seed)
         ->info()
         .weights_hash;
@@ -274,7 +274,7 @@ TEST(Dit, TheHashFollowsTheWeights) {
 TEST(Dit, TheHashFollowsTheConfiguration) {
   ExecContext ctx;
   const auto hash_of = [&](const DitConfig& config) {
-    return load_random(ctx, DitDescription(config))->info().weights_hash;
+    return load_random(ctx, *describe(config))->info().weights_hash;
   };
   const std::uint64_t before = hash_of(small_config());
   DitConfig config = small_config();
@@ -305,7 +305,7 @@ TEST(Dit, TheHashOfPublishedKindsNeverChanges) {
 TEST(Dit, TheHashIsFoundWithoutPacking) {
   ExecContext ctx;
   RandomWeights weights(ctx, 11);
-  EXPECT_EQ(DitDescription(small_config()).weights_hash(ctx, weights),
+  EXPECT_EQ(describe(small_config())->weights_hash(ctx, weights),
             small_dit(ctx)->info().weights_hash);
 }
 
@@ -325,7 +325,7 @@ TEST(Dit, RandomWeightsDoNotDependOnThreads) {
 TEST(Dit, ParametersOfAnXl2AreThePublishedNumber) {
   DitConfig config;
   config.out_channels = 8;
-  const auto specs = DitDescription(config).specs({0, 28});
+  const auto specs = describe(config)->specs({0, 28});
   std::int64_t stored = 0;
   for (const TensorSpec& spec : specs) {
     stored += spec.shape.num_elements();

@@ -34,8 +34,8 @@ class DitModulationTest : public testing::TestWithParam<DType> {
   std::unique_ptr<Denoiser> make(std::int64_t head_dim,
                                  SegmentRange segment = {}) {
     RandomWeights weights(ctx_, 5);
-    return DitDescription(config_with(head_dim))
-        .load(ctx_, GetParam(), weights, segment);
+    return describe(config_with(head_dim))
+        ->load(ctx_, GetParam(), weights, segment);
   }
 
   struct Row {

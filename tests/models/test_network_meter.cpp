@@ -19,7 +19,7 @@ TEST(NetworkMeter, CountsTheOperationsOfADit) {
     config.feed_forward.gated = gated;
     for (const std::int64_t side : {2, 10, 16}) {
       const DenoiserInfo info =
-          DitDescription(config).info({4, side, side}, DType::f32);
+          describe(config)->info({4, side, side}, DType::f32);
       const std::int64_t tokens = side * side / 4;
       const std::int64_t width = config.width();
       for (const BlockInfo& block : info.blocks) {
@@ -38,8 +38,7 @@ TEST(NetworkMeter, CountsTheOperationsOfADit) {
 // With the longest prompt of PixArt-Sigma's pipeline.
 TEST(NetworkMeter, CountsTheOperationsOfAPixArt) {
   const PixArtConfig config = small_pixart_config();
-  const DenoiserInfo info =
-      PixArtDescription(config).info({4, 6, 10}, DType::f32);
+  const DenoiserInfo info = describe(config)->info({4, 6, 10}, DType::f32);
   const std::int64_t width = config.width();
   ASSERT_EQ(info.blocks.size(), 4U);
   EXPECT_EQ(info.blocks[2].flops,
@@ -75,7 +74,7 @@ TEST(NetworkMeter, CountsTheOperationsOfAUNet) {
     const UNetLayout layout(config);
     for (const Shape& shape : {Shape{4, 8, 8}, Shape{4, 7, 5}}) {
       const UNetSides sides = UNetSides::of(shape);
-      const DenoiserInfo info = UNetDescription(config).info(shape, DType::f32);
+      const DenoiserInfo info = describe(config)->info(shape, DType::f32);
       ASSERT_EQ(std::ssize(info.blocks), layout.size());
       for (int i = 0; i < layout.size(); ++i) {
         EXPECT_EQ(info.blocks[static_cast<std::size_t>(i)].flops,
@@ -129,11 +128,11 @@ TEST(NetworkMeter, ForecastsBoundariesAndMemoryOfEverySegment) {
     }
     DitConfig dit = small_config(64);
     dit.sample_size = 32;
-    expect_as_forecast(DitDescription(dit), 3, {4, 32, 32}, compute);
-    expect_as_forecast(PixArtDescription(small_pixart_config(64)),
-                       prompt(1, 300), {4, 24, 40}, compute);
+    expect_as_forecast(*describe(dit), 3, {4, 32, 32}, compute);
+    expect_as_forecast(*describe(small_pixart_config(64)), prompt(1, 300),
+                       {4, 24, 40}, compute);
     const UNetConfig unet = small_unet_config(true, 32);
-    expect_as_forecast(UNetDescription(unet), unet_condition(unet, 1, 77),
+    expect_as_forecast(*describe(unet), unet_condition(unet, 1, 77),
                        {4, 41, 33}, compute);
   }
 }

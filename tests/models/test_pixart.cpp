@@ -185,12 +185,12 @@ TEST(PixArt, APassTakesTheMemoryThatWasForecast) {
       ExecContext ctx;
       PixArtConfig config = small_pixart_config(64);
       config.sample_size = 32;
-      const auto pixart = load_random(ctx, PixArtDescription(config), compute);
+      const auto pixart = load_random(ctx, *describe(config), compute);
       const Rows rows = prompted_rows(ctx, *pixart, count, {4, 32, 32});
       ExecContext fresh;  // what `prepare` took is not of the pass
       (void)predict(fresh, *pixart, rows);
       const NetworkMemory forecast =
-          PixArtDescription(config).memory({4, 32, 32}, compute);
+          describe(config)->memory({4, 32, 32}, compute);
       const double share =
           static_cast<double>(fresh.workspace().capacity_bytes()) /
           static_cast<double>(forecast.of_rows(count));
@@ -271,9 +271,9 @@ TEST(PixArt, RefusesPartsOfPatchesAndMixedSizes) {
 }
 
 TEST(PixArt, FindsTheNearestRectangle) {
-  const PixArtDescription description(small_pixart_config());
+  const auto description = describe(small_pixart_config());
   const auto nearest = [&](const Shape& wanted) {
-    return description.nearest_latents(wanted);
+    return description->nearest_latents(wanted);
   };
   EXPECT_EQ(nearest({4, 7, 12}), (Shape{4, 8, 12}));
   EXPECT_EQ(nearest({4, 1, 100}), (Shape{4, 2, 100}));
@@ -300,7 +300,7 @@ TEST(PixArt, TheHashFollowsWeightsAndConfiguration) {
   ExecContext ctx;
   const auto hash_of = [&](const PixArtConfig& config, std::uint64_t seed) {
     RandomWeights weights(ctx, seed);
-    return PixArtDescription(config).weights_hash(ctx, weights);
+    return describe(config)->weights_hash(ctx, weights);
   };
   const PixArtConfig plain = small_pixart_config();
   const std::uint64_t before = hash_of(plain, 11);
@@ -319,7 +319,7 @@ TEST(PixArt, TheHashFollowsWeightsAndConfiguration) {
 
 TEST(PixArt, ParametersOfSigmaAreThePublishedNumber) {
   std::int64_t stored = 0;
-  const auto specs = PixArtDescription(PixArtConfig{}).specs({0, 28});
+  const auto specs = describe(PixArtConfig{})->specs({0, 28});
   for (const TensorSpec& spec : specs) {
     stored += spec.shape.num_elements();
   }

@@ -19,9 +19,8 @@ Condition with(const std::string& name, Tensor tensor,
 Error refusal_of(const Condition& condition) {
   ExecContext ctx;
   static const auto pixart = small_pixart(ctx);
-  const Error error = error_of([&] {
-    PixArtDescription(small_pixart_config()).check_condition(condition);
-  });
+  const Error error = error_of(
+      [&] { describe(small_pixart_config())->check_condition(condition); });
   EXPECT_STREQ(error_of([&] { (void)pixart->prepare(ctx, condition); }).what(),
                error.what());
   EXPECT_EQ(error.code(), Errc::invalid_argument);
@@ -58,9 +57,8 @@ TEST(PixArtPrompt, RefusesWhatItCannotReadWithTheTensorsName) {
 TEST(PixArtPrompt, TakesManyTokensOfPadding) {
   const Condition condition =
       with("prompt_embeds", Tensor({5000, 20}, DType::f32), 4096);
-  EXPECT_NO_THROW(
-      PixArtDescription(small_pixart_config()).check_condition(condition));
-  EXPECT_EQ(PixArtDescription(small_pixart_config()).prompt_width(), 20);
+  EXPECT_NO_THROW(describe(small_pixart_config())->check_condition(condition));
+  EXPECT_EQ(describe(small_pixart_config())->prompt_width(), 20);
 }
 
 TEST(PixArtPrompt, MayHaveAnyFloatingType) {
@@ -106,9 +104,9 @@ TEST(PixArtPrompt, OfAnotherNetworkIsRefused) {
 }
 
 TEST(PixArtPrompt, IsKnownFromTheDescription) {
-  EXPECT_EQ(DitDescription(small_config()).prompt_width(), 0);
+  EXPECT_EQ(describe(small_config())->prompt_width(), 0);
   const DenoiserInfo info =
-      PixArtDescription(small_pixart_config()).info({4, 10, 10}, DType::f32);
+      describe(small_pixart_config())->info({4, 10, 10}, DType::f32);
   EXPECT_EQ(info.branch_order, BranchOrder::uncond_cond);
   EXPECT_EQ(info.num_classes, 0);
   EXPECT_EQ(info.out_channels, 8);

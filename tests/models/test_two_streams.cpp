@@ -155,7 +155,7 @@ TEST_P(TwoStreamsBits, ANaNIsFoundInItsBlock) {
 TEST(TwoStreams, RefusesWhatDoesNotFit) {
   ExecContext ctx;
   ShardContext whole;
-  const auto network = load_random(ctx, Description({}));
+  const auto network = load_random(ctx, Description(two_streams::Config{}));
   Rows rows;
   rows.add(ctx, *network, latents_of_row(0, {4, 6, 5}), 500.0, prompt(1, 7));
   std::vector<Boundary> boundaries(1);

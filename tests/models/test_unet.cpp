@@ -40,7 +40,7 @@ class UNetBits : public testing::TestWithParam<UNetCase> {
     return small_unet(ctx, config(), GetParam().compute, segment);
   }
   [[nodiscard]] static DenoiserInfo info() {
-    return UNetDescription(config()).info(GetParam().shape, GetParam().compute);
+    return describe(config())->info(GetParam().shape, GetParam().compute);
   }
   [[nodiscard]] static Rows rows_for(ExecContext& ctx, const Denoiser& unet,
                                      int count,
@@ -86,7 +86,7 @@ std::vector<Tensor> predict_mirrored(ExecContext& ctx, const UNetConfig& config,
                                      const std::vector<int>& cuts) {
   ShardContext whole;
   const Shape shape = rows.latents.front().shape();
-  const DenoiserInfo info = UNetDescription(config).info(shape, compute);
+  const DenoiserInfo info = describe(config)->info(shape, compute);
   const std::size_t count = cuts.size() - 1;
   const std::size_t inner = count / 2;
   std::vector<Boundary> crossing(rows.latents.size());

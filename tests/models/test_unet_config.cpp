@@ -42,8 +42,7 @@ UNetConfig parse(const std::string& text) {
 }
 
 std::int64_t parameters_of(const UNetConfig& config, std::size_t tensors) {
-  const auto specs =
-      UNetDescription(config).specs({0, UNetLayout(config).size()});
+  const auto specs = describe(config)->specs({0, UNetLayout(config).size()});
   EXPECT_EQ(specs.size(), tensors);
   std::int64_t count = 0;
   for (const TensorSpec& spec : specs) {
@@ -66,9 +65,9 @@ TEST(UNetConfig, DescribesItsCosts) {
   };
   for (const Case& of : {Case{kSd15, 0.80}, Case{kSdxl, 6.76}}) {
     const UNetConfig config = parse(of.text);
-    const UNetDescription description(config);
+    const auto description = describe(config);
     const DenoiserInfo info =
-        description.info(description.latent_shape(), DType::bf16);
+        description->info(description->latent_shape(), DType::bf16);
     EXPECT_NEAR(info.flops() / 1e12, of.tera, 0.02 * of.tera);
     std::size_t blocks = 0;
     for (const BlockInfo& block : info.blocks) {
@@ -76,7 +75,7 @@ TEST(UNetConfig, DescribesItsCosts) {
     }
     std::int64_t others = 0;
     for (const TensorSpec& spec :
-         UNetDescription(config).specs({0, UNetLayout(config).size()})) {
+         describe(config)->specs({0, UNetLayout(config).size()})) {
       // The projections of the timestep are one matrix of the whole segment.
       const bool in_block = (spec.name.starts_with("down_blocks.") ||
                              spec.name.starts_with("mid_block.") ||
@@ -96,16 +95,16 @@ TEST(UNetConfig, DescribesItsCosts) {
 TEST(UNetConfig, HasASmallerNetworkOfTheSameBlocks) {
   for (const char* text : {kSd15, kSdxl}) {
     const UNetConfig config = parse(text);
-    const UNetDescription whole(config);
+    const auto whole = describe(config);
     const auto info = [&](const DenoiserDescription& of) {
-      return of.info(whole.latent_shape(), DType::f32);
+      return of.info(whole->latent_shape(), DType::f32);
     };
-    const auto blocks = static_cast<int>(info(whole).blocks.size());
-    EXPECT_EQ(info(*whole.with_blocks(blocks)).flops(), info(whole).flops());
-    const DenoiserInfo small = info(*whole.with_blocks(1));
-    EXPECT_LT(small.blocks.size(), info(whole).blocks.size());
-    EXPECT_LT(small.flops(), 0.7 * info(whole).flops());
-    EXPECT_EQ(small.out_channels, info(whole).out_channels);
+    const auto blocks = static_cast<int>(info(*whole).blocks.size());
+    EXPECT_EQ(info(*whole->with_blocks(blocks)).flops(), info(*whole).flops());
+    const DenoiserInfo small = info(*whole->with_blocks(1));
+    EXPECT_LT(small.blocks.size(), info(*whole).blocks.size());
+    EXPECT_LT(small.flops(), 0.7 * info(*whole).flops());
+    EXPECT_EQ(small.out_channels, info(*whole).out_channels);
   }
 }
 
@@ -132,9 +131,9 @@ TEST(UNetLayout, MatchesSkipsWithUnitsOnTheWayUp) {
 /// Of SDXL at 1024 pixels in bf16.
 TEST(UNetConfig, SaysWhatCrossesACut) {
   const UNetConfig config = parse(kSdxl);
-  const UNetDescription description(config);
+  const auto description = describe(config);
   const DenoiserInfo info =
-      description.info(description.latent_shape(), DType::bf16);
+      description->info(description->latent_shape(), DType::bf16);
   const auto plane = [](std::size_t channels, std::size_t side) {
     return 2 * channels * side * side;
   };

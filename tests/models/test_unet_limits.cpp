@@ -31,7 +31,7 @@ TEST(UNet, APassTakesTheMemoryThatWasForecast) {
         ExecContext fresh;  // what `prepare` took is not of the pass
         (void)predict(fresh, *unet, rows);
         const NetworkMemory forecast =
-            UNetDescription(config).memory(shape, DType::f32);
+            describe(config)->memory(shape, DType::f32);
         const double share =
             static_cast<double>(fresh.workspace().capacity_bytes()) /
             static_cast<double>(forecast.of_rows(count));
@@ -46,7 +46,7 @@ TEST(UNet, ThreadsTakeTheScratchThatWasForecast) {
   const UNetConfig config = small_unet_config(true, 32);
   const Shape shape{4, 64, 32};
   const ThreadScratch forecast =
-      UNetDescription(config).memory(shape, DType::f32).scratch;
+      describe(config)->memory(shape, DType::f32).scratch;
   for (const int threads : {1, 3}) {
     ExecContext ctx;
     const auto unet = small_unet(ctx, config);
@@ -57,8 +57,8 @@ TEST(UNet, ThreadsTakeTheScratchThatWasForecast) {
     EXPECT_LE(fresh.scratch_bytes(), forecast.of(threads) * 21 / 20) << threads;
     EXPECT_GE(fresh.scratch_bytes(), forecast.of(1) / 2) << threads;
   }
-  EXPECT_EQ(UNetDescription(config)
-                .memory(shape, DType::f32, DeviceKind::cuda)
+  EXPECT_EQ(describe(config)
+                ->memory(shape, DType::f32, DeviceKind::cuda)
                 .scratch.of(8),
             0U);
 }
@@ -137,11 +137,11 @@ TEST(UNet, TakesSidesOfAnyLengthButNone) {
               Errc::shape_mismatch)
         << to_string(wrong);
   }
-  const UNetDescription description(config);
-  EXPECT_EQ(description.nearest_latents({4, 6, 9}), (Shape{4, 6, 9}));
-  EXPECT_EQ(description.nearest_latents({4, 1, 101}), (Shape{4, 1, 101}));
-  EXPECT_EQ(description.nearest_latents({3, 0, 9}), (Shape{4, 1, 9}));
-  EXPECT_EQ(description.nearest_latents({4, 9}), description.latent_shape());
+  const auto description = describe(config);
+  EXPECT_EQ(description->nearest_latents({4, 6, 9}), (Shape{4, 6, 9}));
+  EXPECT_EQ(description->nearest_latents({4, 1, 101}), (Shape{4, 1, 101}));
+  EXPECT_EQ(description->nearest_latents({3, 0, 9}), (Shape{4, 1, 9}));
+  EXPECT_EQ(description->nearest_latents({4, 9}), description->latent_shape());
 }
 
 // Halved, sides of 5 and 6 are 3: boundaries alone do not tell them apart.
@@ -216,7 +216,7 @@ TEST(UNet, TheHashFollowsWeightsAndConfiguration) {
   const UNetConfig plain = small_unet_config();
   const auto hash_of = [&](const UNetConfig& config, std::uint64_t seed) {
     RandomWeights weights(ctx, seed);
-    return UNetDescription(config).weights_hash(ctx, weights);
+    return describe(config)->weights_hash(ctx, weights);
   };
   std::set<std::uint64_t> hashes = {hash_of(plain, 11), hash_of(plain, 12)};
   EXPECT_TRUE(hashes.contains(small_unet(ctx, plain)->info().weights_hash));

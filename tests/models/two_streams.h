@@ -17,8 +17,8 @@
 #include "models/layers/prompt_tensors.h"
 #include "models/layers/size_tables.h"
 #include "models/layers/timestep_embedding.h"
+#include "models/network/description_of.h"
 #include "models/network/layer_reader.h"
-#include "models/network/network_description.h"
 #include "models/network/pass.h"
 
 // A network of two streams, as FLUX and SD3 are: tokens of an image and of a
@@ -34,6 +34,8 @@ namespace troupe::models::two_streams {
 
 using kernels::Activation;
 
+constexpr std::int64_t kChannels = 4;
+
 struct Config {
   std::int64_t heads = 2;
   std::int64_t head_dim = 12;  ///< a multiple of 6: three axes, in pairs
@@ -44,6 +46,9 @@ struct Config {
   std::int64_t sample_size = 6;
 
   [[nodiscard]] std::int64_t width() const noexcept { return heads * head_dim; }
+  [[nodiscard]] Shape latent_shape() const {
+    return {kChannels, sample_size, sample_size};
+  }
   [[nodiscard]] int num_blocks() const noexcept {
     return static_cast<int>(double_blocks + single_blocks);
   }
@@ -60,7 +65,6 @@ constexpr void visit_fields(auto& visit, AnyConst<Config> auto& c) {
 }
 static_assert(lists_all_members<Config>());
 
-constexpr std::int64_t kChannels = 4;
 constexpr std::int64_t kFrequencies = 32;
 constexpr float kEps = 1e-6F;
 /// Shift, scale and gate of attention, then of the MLP.
@@ -93,9 +97,12 @@ inline Layers read_layers(LayerReader& reader, const std::string& name,
 
 class TwoStreams final : public Network {
  public:
+  static constexpr std::string_view kClass = "TwoStreams";
+  static constexpr std::string_view kPlace = "two streams";
+
   TwoStreams(LayerReader& reader, const Config& config, SegmentRange segment,
              DType compute)
-      : Network({.place = "two streams",
+      : Network({.place = kPlace,
                  .segment = segment,
                  .stages = stages_of(config),
                  .streams = {{"hidden"}, {"text", true}},
@@ -363,73 +370,50 @@ class TwoStreams final : public Network {
   SizeTables tables_;
 };
 
-class Description final : public NetworkDescription {
+class Description final
+    : public DescriptionOf<Description, Config, TwoStreams> {
  public:
-  explicit Description(const Config& config) : config_(config) {}
+  using DescriptionOf::DescriptionOf;
+  /// It has no other network of such blocks.
+  static void set_blocks(Config& /*config*/, int /*blocks*/) {}
 
-  [[nodiscard]] Shape latent_shape() const override {
-    return {kChannels, config_.sample_size, config_.sample_size};
-  }
   [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
     return with_channels(wanted, kChannels);
   }
   void check_condition(const Condition& condition) const override {
-    (void)checked_prompt_embeds(condition, config_.text_width);
+    (void)checked_prompt_embeds(condition, config().text_width);
   }
   [[nodiscard]] std::int64_t prompt_width() const override {
-    return config_.text_width;
+    return config().text_width;
   }
   [[nodiscard]] Condition any_condition(
       const PictureIds& /*ids*/) const override {
-    Tensor embeds({config_.text_tokens, config_.text_width}, DType::f32);
+    Tensor embeds({config().text_tokens, config().text_width}, DType::f32);
     fill_normal({}, embeds);
     Condition condition;
     condition.add("prompt_embeds", std::move(embeds));
     return condition;
   }
   [[nodiscard]] NetworkFacts facts() const override {
-    return {.blocks = num_blocks(), .width = config_.width()};
+    return {.blocks = num_blocks(), .width = config().width()};
   }
-  [[nodiscard]] std::string_view config_keys() const override {
-    static const std::string kKeys = keys_of<Config>("");
-    return kKeys;
-  }
-  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
-      int /*blocks*/) const override {
-    return std::make_unique<Description>(config_);
+  [[nodiscard]] std::string config_keys() const override {
+    return keys_of<Config>("");
   }
 
  protected:
-  [[nodiscard]] std::string_view place() const override {
-    return "two streams";
-  }
-  [[nodiscard]] int num_blocks() const override { return config_.num_blocks(); }
   void describe(DenoiserInfo& info) const override {
-    info.class_name = "TwoStreams";
-    info.out_channels = kChannels;
-    info.guided_channels = kChannels;
+    info.out_channels = info.guided_channels = kChannels;
     info.branch_order = BranchOrder::uncond_cond;
   }
-  [[nodiscard]] std::unique_ptr<Network> read(LayerReader& reader,
-                                              SegmentRange segment,
-                                              DType compute) const override {
-    return std::make_unique<TwoStreams>(reader, config_, segment, compute);
-  }
-  [[nodiscard]] std::uint64_t hash_with_config(
-      std::uint64_t tensors) const override {
-    return hash_of(config_, tensors);
-  }
-
- private:
-  Config config_;
 };
 
-inline constexpr DenoiserRow kRow{
-    .class_name = "TwoStreams",
-    .describe = [](const Json& json) -> std::unique_ptr<DenoiserDescription> {
-      Config config;
-      read_fields(json, config);
-      return std::make_unique<Description>(config);
-    }};
+inline Config parse(const Json& json) {
+  Config config;
+  read_fields(json, config);
+  return config;
+}
+
+inline constexpr DenoiserRow kRow = network_row<Description, parse>();
 
 }  // namespace troupe::models::two_streams

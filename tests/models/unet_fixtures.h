@@ -5,6 +5,7 @@
 
 #include "models/files/weight_source.h"
 #include "models/unet/unet.h"
+#include "models/unet/unet_layout.h"
 #include "tests/models/pixart_fixtures.h"
 
 namespace troupe::models {
@@ -33,7 +34,7 @@ inline std::unique_ptr<Denoiser> small_unet(ExecContext& ctx,
                                             const UNetConfig& config,
                                             DType compute = DType::f32,
                                             SegmentRange segment = {}) {
-  return load_random(ctx, UNetDescription(config), compute, segment);
+  return load_random(ctx, *describe(config), compute, segment);
 }
 
 inline Condition unet_condition(const UNetConfig& config, std::uint64_t seed,
