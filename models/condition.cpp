@@ -65,4 +65,16 @@ std::int64_t Condition::class_label() const {
   return *label->tensor.data<std::int64_t>();
 }
 
+std::int64_t checked_class_label(const Condition& condition,
+                                 std::int64_t num_classes) {
+  const std::int64_t label = condition.class_label();
+  require(condition.tensors().size() == 1, Errc::invalid_argument, "condition",
+          "the network takes a class_label and nothing else");
+  require(label >= 0 && label <= num_classes, Errc::invalid_argument, "class",
+          "got " + std::to_string(label) + ", expected 0 to " +
+              std::to_string(num_classes) + " (the last one is 'no class')",
+          "choose another class");
+  return label;
+}
+
 }  // namespace troupe::models

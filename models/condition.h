@@ -48,6 +48,13 @@ class Condition {
   std::uint64_t hash_ = 0;
 };
 
+/// The label of a condition for a network of the classes 0 to num_classes − 1,
+/// where num_classes is "no class".
+/// Errors: Errc::invalid_argument for another label, none, or a tensor beside
+/// it.
+[[nodiscard]] std::int64_t checked_class_label(const Condition& condition,
+                                               std::int64_t num_classes);
+
 /// A condition made ready for one network on one device. Immutable, shared.
 class PreparedCondition {
  public:

@@ -74,14 +74,8 @@ const DenoiserRow& find_denoiser(const Json& config,
 }
 
 void DenoiserDescription::check_condition(const Condition& condition) const {
-  const std::int64_t num_classes = info(latent_shape(), DType::f32).num_classes;
-  const std::int64_t label = condition.class_label();
-  require(condition.tensors().size() == 1, Errc::invalid_argument, "condition",
-          "the network takes a class_label and nothing else");
-  require(label >= 0 && label <= num_classes, Errc::invalid_argument,
-          "class_label",
-          "got " + std::to_string(label) + ", expected 0 to " +
-              std::to_string(num_classes));
+  (void)checked_class_label(condition,
+                            info(latent_shape(), DType::f32).num_classes);
 }
 
 namespace {

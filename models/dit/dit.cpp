@@ -193,14 +193,7 @@ class Dit final : public Network {
 
   void prepare(ExecContext& /*ctx*/, const Condition& condition,
                Prepared& prepared) const override {
-    prepared.class_label = condition.class_label();
-    require(prepared.class_label >= 0 &&
-                prepared.class_label <= config_.num_classes,
-            Errc::invalid_argument, "class",
-            "got " + std::to_string(prepared.class_label) + ", expected 0 to " +
-                std::to_string(config_.num_classes) +
-                " (the last one is 'no class')",
-            "choose another class");
+    prepared.class_label = checked_class_label(condition, config_.num_classes);
   }
 
   /// Shift, scale and gate of both branches of a block; shift and scale of the

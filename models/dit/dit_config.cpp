@@ -13,12 +13,8 @@ void check_kind(const Json& json, bool old_class) {
   // missing keys take the new class's defaults, as in diffusers.
   const std::string norm =
       json.string("norm_type", old_class ? "layer_norm" : "ada_norm_zero");
-  if (norm != "ada_norm_zero") {
-    throw Error(
-        Errc::unsupported, json.place(),
-        "norm_type: got " + in_quotes(norm) + ", expected ada_norm_zero",
-        "only DiT checkpoints can be run");
-  }
+  ValueCheck(json, "only DiT checkpoints can be run")(
+      norm == "ada_norm_zero", "norm_type", in_quotes(norm), "ada_norm_zero");
 }
 
 }  // namespace
@@ -31,13 +27,7 @@ DitConfig parse_dit_config(const Json& json) {
     config.out_channels = config.in_channels;
   }
   config.feed_forward = parse_feed_forward(json);
-
-  if (config.width() % 4 != 0) {
-    throw Error(Errc::unsupported, json.place(),
-                "width: got " + std::to_string(config.width()) +
-                    " (heads times head dim), expected a multiple of 4",
-                "correct this file");
-  }
+  config.block_shape().check(json);
   config.grid().check(json);
   return config;
 }

@@ -49,6 +49,16 @@ void FieldReader::operator()(const ConfigKey& key,
   field = json_.numbers(name_of(key));
 }
 
+void ValueCheck::operator()(bool is_right, std::string_view key,
+                            std::string_view got,
+                            std::string_view expected) const {
+  if (!is_right) {
+    std::ostringstream message;
+    message << key << ": got " << got << ", expected " << expected;
+    throw Error(Errc::unsupported, json_.place(), message.str(), hint_);
+  }
+}
+
 std::uint64_t FieldHash::digest() const {
   std::vector<std::uint64_t> words = words_;
   const auto is_set = [](std::uint64_t word) { return word != 0; };

@@ -69,6 +69,27 @@ void read_fields(const Json& json, auto& config) {
   visit_fields(read, config);
 }
 
+/// Refuses what a network does not compute. Errors (all): Errc::unsupported,
+/// "KEY: got …, expected …", with the hint.
+class ValueCheck {
+ public:
+  ValueCheck(const Json& json, std::string_view hint)
+      : json_(json), hint_(hint) {}
+
+  /// got: the value, or what it comes to.
+  void operator()(bool is_right, std::string_view key, std::string_view got,
+                  std::string_view expected) const;
+  /// Got what the file says.
+  void operator()(bool is_right, std::string_view key,
+                  std::string_view expected) const {
+    (*this)(is_right, key, json_.written(key), expected);
+  }
+
+ private:
+  const Json& json_;
+  std::string_view hint_;
+};
+
 /// Turns fields into 64-bit words: integers by their value, floating-point
 /// numbers by their bits, lists with their length in front.
 class FieldHash {

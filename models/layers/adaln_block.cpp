@@ -1,6 +1,9 @@
 #include "models/layers/adaln_block.h"
 
+#include <string>
+
 #include "kernels/activation.h"
+#include "models/files/config_fields.h"
 
 namespace troupe::models {
 namespace {
@@ -18,6 +21,12 @@ enum AdalnPart {
 }  // namespace
 
 using kernels::Activation;
+
+void AdalnShape::check(const Json& json) const {
+  ValueCheck(json, "correct this file")(
+      width() % 4 == 0, "width",
+      std::to_string(width()) + " (heads times head dim)", "a multiple of 4");
+}
 
 void AdalnLayers::read_attention(LayerReader& reader, const std::string& name,
                                  const AdalnShape& shape, bool bias) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/linear.h"
+#include "models/files/json.h"
 #include "models/layers/feed_forward.h"
 #include "models/network/layer_reader.h"
 #include "models/network/pass.h"
@@ -26,6 +27,9 @@ struct AdalnShape {
   [[nodiscard]] std::int64_t mlp_up_width() const noexcept {
     return (feed_forward.gated ? 2 : 1) * mlp_width();
   }
+
+  /// Checks the width that config.json asks for. Errors: Errc::unsupported.
+  void check(const Json& json) const;
 };
 
 struct AdalnLayers {

@@ -55,6 +55,7 @@ constexpr std::array kOnlyValues = {
 };
 
 void check_kind(const Json& json) {
+  const ValueCheck check(json, kCannotRun);
   for (const OnlyValue& row : kOnlyValues) {
     // The class has a mid block where the key is missing, none where it is
     // null.
@@ -62,13 +63,8 @@ void check_kind(const Json& json) {
         !std::ranges::count(json.keys(), row.key)) {
       continue;
     }
-    const std::string got = json.written(row.key);
-    if (!has_word(row.values, got)) {
-      throw Error(Errc::unsupported, json.place(),
-                  std::string(row.key) + ": got " + got + ", expected one of " +
-                      std::string(row.values),
-                  kCannotRun);
-    }
+    check(has_word(row.values, json.written(row.key)), row.key,
+          "one of " + std::string(row.values));
   }
 }
 
@@ -101,15 +97,11 @@ std::vector<bool> attends(const Json& json, std::string_view key,
   require(types.size() == levels, Errc::corrupt_file, json.place(),
           std::string(key) + ": expected one for each of block_out_channels",
           "correct this file");
+  const ValueCheck check(json, kCannotRun);
   std::vector<bool> result;
   for (const std::string& type : types) {
-    if (type != plain && type != attending) {
-      throw Error(Errc::unsupported, json.place(),
-                  std::string(key) + ": got " + in_quotes(type) +
-                      ", expected " + std::string(plain) + " or " +
-                      std::string(attending),
-                  kCannotRun);
-    }
+    check(type == plain || type == attending, key, in_quotes(type),
+          std::string(plain) + " or " + std::string(attending));
     result.push_back(type == attending);
   }
   return result;
@@ -126,10 +118,9 @@ void parse_levels(const Json& json, UNetConfig& config) {
   const auto depths =
       per_level(json, "transformer_layers_per_block", 1, count, 1, 1024);
   const auto layers = per_level(json, "layers_per_block", 2, count, 1, 64);
-  require(std::ranges::count(layers, layers.front()) ==
-              static_cast<std::ptrdiff_t>(count),
-          Errc::unsupported, json.place(),
-          "layers_per_block: got several numbers, expected one", kCannotRun);
+  ValueCheck(json, kCannotRun)(
+      std::ranges::count(layers, layers.front()) == std::ssize(layers),
+      "layers_per_block", "several numbers", "one");
   config.layers_per_block = layers.front();
   const std::string down = "CrossAttnDownBlock2D";
   const std::string up = "CrossAttnUpBlock2D";
@@ -189,12 +180,12 @@ UNetConfig parse_unet_config(const Json& json) {
   check_kind(json);
   UNetConfig config;
   config.activation = parse_activation(json, kCannotRun);
-  require(json.has("norm_num_groups") ||
-              !std::ranges::count(json.keys(), "norm_num_groups"),
-          Errc::unsupported, json.place(),
-          "norm_num_groups: got null, expected a number", kCannotRun);
-  require(!json.is_list("cross_attention_dim"), Errc::unsupported, json.place(),
-          "cross_attention_dim: got a list, expected a number", kCannotRun);
+  const ValueCheck check(json, kCannotRun);
+  check(json.has("norm_num_groups") ||
+            !std::ranges::count(json.keys(), "norm_num_groups"),
+        "norm_num_groups", "a number");
+  check(!json.is_list("cross_attention_dim"), "cross_attention_dim", "a list",
+        "a number");
   read_fields(json, config);
   parse_levels(json, config);
   parse_sample_size(json, config);

@@ -76,12 +76,7 @@ static_assert(lists_all_members<Config>());
 Config parse(const Json& json) {
   Config config;
   read_fields(json, config);
-  const auto check = [&](bool is_right, const char* key, const char* expected) {
-    require(is_right, Errc::unsupported, json.place(),
-            std::string(key) + ": got " + json.written(key) + ", expected " +
-                expected,
-            "this U-ViT cannot be run");
-  };
+  const ValueCheck check(json, "this U-ViT cannot be run");
   check(!json.boolean("mlp_time_embed", false), "mlp_time_embed", "false");
   check(json.boolean("skip", true), "skip", "true");
   check(!json.has("qk_scale"), "qk_scale", "null");
@@ -228,13 +223,8 @@ class UVit final : public Network {
   }
   void prepare(ExecContext& /*ctx*/, const Condition& condition,
                Prepared& prepared) const override {
-    const std::int64_t label = condition.class_label();
-    const std::int64_t last = config_.num_classes - 1;
-    require(label >= 0 && label <= last, Errc::invalid_argument, "class",
-            "got " + std::to_string(label) + ", expected 0 to " +
-                std::to_string(last) + " (the last one is 'no class')",
-            "choose another class");
-    prepared.class_label = label;
+    prepared.class_label =
+        checked_class_label(condition, config_.num_classes - 1);
   }
 
   /// A row of the table is the two tokens in front of the patches.

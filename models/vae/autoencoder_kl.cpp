@@ -30,23 +30,22 @@ namespace {
 using kernels::Activation;
 
 constexpr float kEps = 1e-6F;
+constexpr const char* kNoDecoder = "this autoencoder cannot be run";
 
 /// Which up blocks attend; empty where none does.
 std::vector<bool> parse_up_blocks(const Json& json, std::size_t widths) {
   std::vector<bool> attends;
   for (const std::string& type : json.string_list("up_block_types")) {
     const bool is_plain = type == "UpDecoderBlock2D";
-    require(is_plain || type == "AttnUpDecoderBlock2D", Errc::unsupported,
-            json.place(),
-            "up_block_types: got " + in_quotes(type) +
-                ", expected UpDecoderBlock2D or AttnUpDecoderBlock2D",
-            "this autoencoder cannot be run");
+    ValueCheck(json, kNoDecoder)(is_plain || type == "AttnUpDecoderBlock2D",
+                                 "up_block_types", in_quotes(type),
+                                 "UpDecoderBlock2D or AttnUpDecoderBlock2D");
     attends.push_back(!is_plain);
   }
   require(!json.has("up_block_types") || attends.size() == widths,
           Errc::unsupported, json.place(),
           "up_block_types: expected one for each of block_out_channels",
-          "this autoencoder cannot be run");
+          kNoDecoder);
   const bool any = std::ranges::find(attends, true) != attends.end();
   return any ? attends : std::vector<bool>();
 }
@@ -240,7 +239,7 @@ void denormalise(const AutoencoderKlConfig& config, const Tensor& latents,
 AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
   AutoencoderKlConfig config;
   read_fields(json, config);
-  config.activation = parse_activation(json, "this autoencoder cannot be run");
+  config.activation = parse_activation(json, kNoDecoder);
   check_per_channel(json, "latents_mean", config.latents_mean,
                     config.latent_channels);
   check_per_channel(json, "latents_std", config.latents_std,

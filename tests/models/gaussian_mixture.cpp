@@ -164,14 +164,8 @@ PreparedPtr GaussianMixture::prepare(ExecContext& ctx,
   require(ctx.device().kind == DeviceKind::cpu, Errc::unsupported, "mixture",
           "runs on the CPU only: got " + to_string(ctx.device()),
           "use --device cpu");
-  const std::int64_t label = condition.class_label();
-  if (label < 0 || label > config_.num_classes) {
-    throw Error(Errc::invalid_argument, "class",
-                "got " + std::to_string(label) + ", expected 0 to " +
-                    std::to_string(config_.num_classes),
-                "choose another class");
-  }
-  return std::make_shared<const MixtureCondition>(label);
+  return std::make_shared<const MixtureCondition>(
+      checked_class_label(condition, config_.num_classes));
 }
 
 // w_k ∝ weight_k · N(x; aμ_k, v_k), v_k = a²s_k² + b²; given component k,
