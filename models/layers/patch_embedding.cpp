@@ -17,6 +17,27 @@ constexpr float kOutputNormEps = 1e-6F;  // fixed in diffusers, not norm_eps
 
 }  // namespace
 
+void embed_patches(Pass& pass, std::int64_t patch_size,
+                   const kernels::PackedLinear& layer, Tensor& x) {
+  const Workspace::Scope scope(pass.workspace());
+  Tensor patches = pass.take({x.dim(0), x.dim(1), layer.in_features()});
+  kernels::patchify(pass.ctx(), pass.latents, patch_size,
+                    patches);  // [B, N, Cpp]
+  kernels::linear(pass.ctx(), patches, layer, kernels::Activation::none,
+                  x);  // [B, N, D]
+}
+
+void finish_patches(Pass& pass, std::int64_t patch_size,
+                    const kernels::PackedLinear& layer, const Tensor& tokens) {
+  const Workspace::Scope scope(pass.workspace());
+  Tensor patches = pass.take(
+      {tokens.dim(0), tokens.dim(1), layer.out_features()}, DType::f32);
+  kernels::linear(pass.ctx(), tokens, layer, kernels::Activation::none,
+                  patches);  // [B, N, ppC]
+  kernels::unpatchify(pass.ctx(), patches, patch_size,
+                      pass.output);  // [B, C, H, W]
+}
+
 kernels::PackedLinear PatchEmbedding::read(LayerReader& reader) const {
   const std::int64_t p = grid_.patch_size;
   if (reader.packs()) {
@@ -54,12 +75,7 @@ void PatchEmbedding::embed(Pass& pass, const kernels::PackedLinear& layer,
   const std::int64_t tokens = grid_.num_tokens(pass.latent_shape());
   const Tensor positions = positions_of(pass.ctx(), pass.latent_shape());
   Tensor x = pass.take({pass.rows(), tokens, width_}, DType::f32);
-  const Workspace::Scope scope(pass.workspace());
-  Tensor patches = pass.take({pass.rows(), tokens, layer.in_features()});
-  kernels::patchify(pass.ctx(), pass.latents, grid_.patch_size,
-                    patches);  // [B, N, Cpp]
-  kernels::linear(pass.ctx(), patches, layer, kernels::Activation::none,
-                  x);  // [B, N, D]
+  embed_patches(pass, grid_.patch_size, layer, x);
   for (std::int64_t i = 0; i < pass.rows(); ++i) {
     Tensor row = x.item(i);
     kernels::add(pass.ctx(), positions, row);  // [N, D]
@@ -74,12 +90,7 @@ void PatchEmbedding::finish(Pass& pass, const Columns& mod,
   Tensor normed = pass.take({pass.rows(), tokens, width_});
   pass.residual().layer_norm_modulate(pass.ctx(), mod.at(0), mod.at(1),
                                       kOutputNormEps, normed);  // [B, N, D]
-  Tensor patches =
-      pass.take({pass.rows(), tokens, layer.out_features()}, DType::f32);
-  kernels::linear(pass.ctx(), normed, layer, kernels::Activation::none,
-                  patches);  // [B, N, ppC]
-  kernels::unpatchify(pass.ctx(), patches, grid_.patch_size,
-                      pass.output);  // [B, C, H, W]
+  finish_patches(pass, grid_.patch_size, layer, normed);
 }
 
 }  // namespace troupe::models

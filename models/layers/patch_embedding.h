@@ -11,6 +11,15 @@
 
 namespace troupe::models {
 
+/// Tokens x [B, N, D] f32 of the pass's latents. layer: C·p·p → D, p the patch
+/// size.
+void embed_patches(Pass& pass, std::int64_t patch_size,
+                   const kernels::PackedLinear& layer, Tensor& x);
+/// The pass's output from tokens [B, N, D] in the compute type. layer: D →
+/// p·p·C.
+void finish_patches(Pass& pass, std::int64_t patch_size,
+                    const kernels::PackedLinear& layer, const Tensor& tokens);
+
 /// From latents to the tokens of a residual stream, and back: what DiT and
 /// PixArt have in common before and behind their blocks. Positions are
 /// two-dimensional sinusoids, scaled to the range of the size that the network

@@ -17,6 +17,7 @@
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
+#include "models/layers/prenorm_block.h"
 #include "models/layers/prompt_tensors.h"
 #include "models/layers/resnet.h"
 #include "models/layers/timestep_embedding.h"
@@ -42,6 +43,7 @@ constexpr std::int64_t kPromptTokens = 77;
 constexpr double kMaxPeriod = 10000.0;
 constexpr float kTransformerNormEps = 1e-6F;  // fixed in diffusers
 constexpr float kLayerNormEps = 1e-5F;
+constexpr FeedForward kMlp{Activation::gelu_erf, true};
 /// Latent pixels of rows that are computed together: activations of one row of
 /// 64 × 64 are larger than any cache; a GPU wants more work at once.
 constexpr std::int64_t kPixelsOnCpu = 4096;
@@ -97,14 +99,12 @@ void check_unet_condition(const UNetConfig& config,
 
 /// C channels, L width of the prompt.
 struct TransformerBlock {
-  NormWeights norm1, norm2, norm3;
-  kernels::PackedLinear qkv;              ///< C → 3C
-  kernels::PackedLinear out;              ///< C → C
+  PrenormAttention attention;
+  NormWeights cross_norm;
   kernels::PackedLinear cross_query;      ///< C → C
   kernels::PackedLinear cross_key_value;  ///< L → 2C: keys, values
   kernels::PackedLinear cross_out;        ///< C → C
-  kernels::PackedLinear mlp_up;           ///< C → 8C: values, gates
-  kernels::PackedLinear mlp_down;         ///< 4C → C
+  PrenormMlp mlp;                         ///< gated
 };
 
 struct Transformer {
@@ -145,19 +145,19 @@ TransformerBlock read_block(LayerReader& reader, const std::string& name,
   const AttentionSpec self = attention_spec(name + "attn1", width, false);
   const AttentionSpec cross = attention_spec(name + "attn2", width, false);
   TransformerBlock block;
-  block.norm1 = reader.norm(name + "norm1", width);
-  block.qkv = reader.fused({self.q, self.k, self.v});
-  block.out = reader.linear(self.out);
-  block.norm2 = reader.norm(name + "norm2", width);
+  block.attention.norm = reader.norm(name + "norm1", width);
+  block.attention.qkv = reader.fused({self.q, self.k, self.v});
+  block.attention.out = reader.linear(self.out);
+  block.cross_norm = reader.norm(name + "norm2", width);
   block.cross_query = reader.linear(cross.q);
   block.cross_key_value =
       reader.fused({linear_spec(name + "attn2.to_k", width, prompt, false),
                     linear_spec(name + "attn2.to_v", width, prompt, false)});
   block.cross_out = reader.linear(cross.out);
-  block.norm3 = reader.norm(name + "norm3", width);
-  block.mlp_up =
+  block.mlp.norm = reader.norm(name + "norm3", width);
+  block.mlp.up =
       reader.linear(linear_spec(name + "ff.net.0.proj", 8 * width, width));
-  block.mlp_down =
+  block.mlp.down =
       reader.linear(linear_spec(name + "ff.net.2", width, 4 * width));
   return block;
 }
@@ -254,21 +254,6 @@ std::vector<Stage> stages_of(const UNetLayout& layout) {
 Shape with_last(const Tensor& like, std::int64_t channels) {
   return {like.dim(0), like.dim(1), like.dim(2), channels};
 }
-
-/// Of a transformer over [B, N, C]. Parts that are never needed together share
-/// memory.
-struct TransformerBuffers {
-  Tensor stream;  ///< [B, N, C] f32, the residual stream
-  Tensor normed;  ///< [B, N, C]
-  Tensor wide;    ///< [B, N, 8C]: queries, keys, values; values and gates
-  Tensor narrow;  ///< [B, N, 4C]: attended values; the gated ones
-
-  [[nodiscard]] Tensor part(const Tensor& memory, std::int64_t widths) const {
-    return Tensor(memory.owner(),
-                  {normed.dim(0), normed.dim(1), widths * normed.dim(2)},
-                  memory.dtype(), memory.device());
-  }
-};
 
 /// A row of the timestep table is what residual blocks add to their channels,
 /// the C columns of one block behind those of another.
@@ -556,84 +541,50 @@ class UNet final : public Network {
     }
     const Transformer& transformer = *weights_of(stage).transformer;
     const Workspace::Scope scope(pass.workspace());
-    const std::int64_t tokens = x.dim(1) * x.dim(2);
-    const std::int64_t width = unit.out_channels;
-    const auto shape = [&](std::int64_t widths) {
-      return Shape{pass.rows(), tokens, widths * width};
-    };
-    TransformerBuffers buffers{.stream = pass.take(shape(1), DType::f32),
-                               .normed = pass.take(shape(1)),
-                               .wide = pass.take(shape(8)),
-                               .narrow = pass.take(shape(4))};
-    Tensor normed = buffers.normed.reshape(x.shape());
-    kernels::group_norm(pass.ctx(), x, transformer.norm.weight,
-                        transformer.norm.bias, config_.norm_num_groups,
-                        kTransformerNormEps, Activation::none, normed);
-    kernels::linear(pass.ctx(), buffers.normed, transformer.proj_in,
-                    Activation::none, buffers.stream);  // [B, N, C]
+    const Shape tokens{pass.rows(), x.dim(1) * x.dim(2), unit.out_channels};
+    Tensor stream = pass.take(tokens, DType::f32);
+    {
+      const Workspace::Scope inner(pass.workspace());
+      Tensor normed = pass.take(x.shape());
+      kernels::group_norm(pass.ctx(), x, transformer.norm.weight,
+                          transformer.norm.bias, config_.norm_num_groups,
+                          kTransformerNormEps, Activation::none, normed);
+      kernels::linear(pass.ctx(), normed.reshape(tokens), transformer.proj_in,
+                      Activation::none, stream);  // [B, N, C]
+    }
     for (std::size_t i = 0; i < transformer.blocks.size(); ++i) {
       const TransformerBlock& block = transformer.blocks[i];
-      add_self_attention(pass, unit, block, buffers);
+      add_attention(pass, block.attention, unit.heads, kLayerNormEps, stream);
       add_cross_attention(pass, unit, block, transformer.first_prompt_block + i,
-                          buffers);
-      add_feed_forward(pass, block, buffers);
+                          stream);
+      add_mlp(pass, block.mlp, kMlp, kLayerNormEps, stream);
       pass.tick();
     }
-    Tensor last = buffers.stream;
+    Tensor last = stream;
     if (compute() != DType::f32) {
-      kernels::convert(pass.ctx(), buffers.stream, buffers.normed);
-      last = buffers.normed;
+      last = pass.take(tokens);
+      kernels::convert(pass.ctx(), stream, last);
     }
-    Tensor projected = buffers.part(buffers.narrow, 1);
+    Tensor projected = pass.take(tokens);
     kernels::linear(pass.ctx(), last, transformer.proj_out, Activation::none,
                     projected);  // [B, N, C]
     kernels::add(pass.ctx(), projected.reshape(x.shape()), x);
   }
 
-  static void norm_stream(Pass& pass, const NormWeights& norm,
-                          TransformerBuffers& buffers) {
-    kernels::layer_norm(pass.ctx(), buffers.stream, norm.weight, norm.bias,
-                        kLayerNormEps, buffers.normed);
-  }
-
-  static void add_self_attention(Pass& pass, const UNetUnit& unit,
-                                 const TransformerBlock& block,
-                                 TransformerBuffers& buffers) {
-    const std::int64_t width = unit.out_channels;
-    norm_stream(pass, block.norm1, buffers);
-    Tensor qkv = buffers.part(buffers.wide, 3);
-    kernels::linear(pass.ctx(), buffers.normed, block.qkv, Activation::none,
-                    qkv);  // [B, N, 3C]
-    Tensor attended = buffers.part(buffers.narrow, 1);
-    pass.attend({{qkv, 0}, {qkv, width}, {qkv, 2 * width}}, unit.heads,
-                width / unit.heads, attended);  // [B, N, C]
-    kernels::linear_add(pass.ctx(), attended, block.out, buffers.stream);
-  }
-
-  /// index: in Prepared::prompt.
+  /// x += CrossAttention(norm(x), prompts). index: in Prepared::prompt.
   static void add_cross_attention(Pass& pass, const UNetUnit& unit,
                                   const TransformerBlock& block,
-                                  std::size_t index,
-                                  TransformerBuffers& buffers) {
-    norm_stream(pass, block.norm2, buffers);
-    Tensor queries = buffers.part(buffers.wide, 1);
-    kernels::linear(pass.ctx(), buffers.normed, block.cross_query,
-                    Activation::none, queries);  // [B, N, C]
-    Tensor attended = buffers.part(buffers.narrow, 1);
+                                  std::size_t index, Tensor& x) {
+    const Workspace::Scope scope(pass.workspace());
+    Tensor normed = pass.take(x.shape());  // later the attended values
+    Tensor queries = pass.take(x.shape());
+    kernels::layer_norm(pass.ctx(), x, block.cross_norm.weight,
+                        block.cross_norm.bias, kLayerNormEps, normed);
+    kernels::linear(pass.ctx(), normed, block.cross_query, Activation::none,
+                    queries);  // [B, N, C]
     pass.attend_prompt(queries, index, unit.heads,
-                       unit.out_channels / unit.heads, attended);  // [B, N, C]
-    kernels::linear_add(pass.ctx(), attended, block.cross_out, buffers.stream);
-  }
-
-  static void add_feed_forward(Pass& pass, const TransformerBlock& block,
-                               TransformerBuffers& buffers) {
-    norm_stream(pass, block.norm3, buffers);
-    kernels::linear(pass.ctx(), buffers.normed, block.mlp_up, Activation::none,
-                    buffers.wide);  // [B, N, 8C]
-    kernels::activate_gated(pass.ctx(), buffers.wide, Activation::gelu_erf,
-                            buffers.narrow);  // [B, N, 4C]
-    kernels::linear_add(pass.ctx(), buffers.narrow, block.mlp_down,
-                        buffers.stream);
+                       unit.out_channels / unit.heads, normed);  // [B, N, C]
+    kernels::linear_add(pass.ctx(), normed, block.cross_out, x);
   }
 
   UNetConfig config_;

@@ -9,7 +9,8 @@
 #include "kernels/embedding.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
-#include "models/layers/patch_grid.h"
+#include "models/layers/patch_embedding.h"
+#include "models/layers/prenorm_block.h"
 #include "models/network/description_of.h"
 #include "models/network/pass.h"
 
@@ -24,9 +25,8 @@ namespace troupe::models {
 namespace uvit {
 namespace {
 
-using kernels::Activation;
-
 constexpr float kEps = 1e-5F;
+constexpr FeedForward kMlp{kernels::Activation::gelu_erf};
 constexpr double kMaxPeriod = 10000.0;
 constexpr std::int64_t kExtras = 2;  ///< tokens in front of the patches
 /// The authors' timesteps of latents begin with 1, those of diffusers with 0.
@@ -91,10 +91,9 @@ Config parse(const Json& json) {
 }
 
 struct Block {
-  kernels::PackedLinear skip;       ///< 2D → D, of blocks that take one
-  NormWeights norm1, norm2;         ///< of attention, of the MLP
-  kernels::PackedLinear qkv, proj;  ///< D → 3D, D → D
-  kernels::PackedLinear up, down;   ///< D → 4D → D
+  kernels::PackedLinear skip;  ///< 2D → D, of blocks that take one
+  PrenormAttention attention;
+  PrenormMlp mlp;
 };
 
 Block read_block(LayerReader& reader, const Config& config, int i) {
@@ -109,13 +108,13 @@ Block read_block(LayerReader& reader, const Config& config, int i) {
   if (i > half) {
     block.skip = reader.linear(linear_spec(name + "skip_linear", d, 2 * d));
   }
-  block.norm1 = reader.norm(name + "norm1", d);
-  block.qkv =
+  block.attention.norm = reader.norm(name + "norm1", d);
+  block.attention.qkv =
       reader.linear(linear_spec(name + "attn.qkv", 3 * d, d, config.qkv_bias));
-  block.proj = reader.linear(linear_spec(name + "attn.proj", d, d));
-  block.norm2 = reader.norm(name + "norm2", d);
-  block.up = reader.linear(linear_spec(name + "mlp.fc1", wide, d));
-  block.down = reader.linear(linear_spec(name + "mlp.fc2", d, wide));
+  block.attention.out = reader.linear(linear_spec(name + "attn.proj", d, d));
+  block.mlp.norm = reader.norm(name + "norm2", d);
+  block.mlp.up = reader.linear(linear_spec(name + "mlp.fc1", wide, d));
+  block.mlp.down = reader.linear(linear_spec(name + "mlp.fc2", d, wide));
   return block;
 }
 
@@ -136,39 +135,6 @@ std::vector<Tensor> tokens_of(const Tensor& x, std::int64_t begin,
     rows.push_back(x.item(i).slice(begin, end));
   }
   return rows;
-}
-
-/// x becomes the skip layer of x and the skip, side by side.
-void join(Pass& pass, const Block& block, const Tensor& skip, Tensor& x) {
-  const Workspace::Scope scope(pass.workspace());
-  const Shape wide{x.dim(0), x.dim(1), 2 * x.dim(2)};
-  Tensor both = pass.take(wide, DType::f32);
-  kernels::concat_channels(pass.ctx(), x, skip, both);
-  Tensor narrow = pass.take(wide);
-  kernels::convert(pass.ctx(), both, narrow);
-  kernels::linear(pass.ctx(), narrow, block.skip, Activation::none, x);
-}
-
-/// x += Attention(norm(x)), then x += MLP(norm(x)).
-void add_branches(Pass& pass, const Block& block, std::int64_t num_heads,
-                  Tensor& x) {
-  ExecContext& ctx = pass.ctx();
-  const Workspace::Scope scope(pass.workspace());
-  const std::int64_t d = x.dim(2);
-  const auto norm = [&](const NormWeights& weights, Tensor& out) {
-    kernels::layer_norm(ctx, x, weights.weight, weights.bias, kEps, out);
-  };
-  Tensor normed = pass.take(x.shape());
-  Tensor qkv = pass.take({x.dim(0), x.dim(1), 3 * d});
-  norm(block.norm1, normed);
-  kernels::linear(ctx, normed, block.qkv, Activation::none, qkv);
-  pass.attend({{qkv, 0}, {qkv, d}, {qkv, 2 * d}}, num_heads, d / num_heads,
-              normed);
-  kernels::linear_add(ctx, normed, block.proj, x);
-  Tensor mlp = pass.take({x.dim(0), x.dim(1), block.up.out_features()});
-  norm(block.norm2, normed);
-  kernels::linear(ctx, normed, block.up, Activation::gelu_erf, mlp);
-  kernels::linear_add(ctx, mlp, block.down, x);
 }
 
 class UVit final : public Network {
@@ -245,7 +211,6 @@ class UVit final : public Network {
                               times.item(static_cast<std::int64_t>(i))};
       Tensor extras = rows[i].target.reshape({kExtras, config_.embed_dim});
       kernels::gather(ctx, parts, extras);
-      kernels::add(ctx, positions_.item(0).slice(0, kExtras), extras);
     }
   }
 
@@ -261,14 +226,15 @@ class UVit final : public Network {
     const Block& block =
         blocks_[static_cast<std::size_t>(stage - 1 - segment().begin)];
     if (kind.takes_skip) {
-      join(pass, block, state.skips.back(), x);
+      join_long_skip(pass, block.skip, x, state.skips.back(), x);
       state.skips.pop_back();
     } else if (stage > 1) {
       const Tensor skip = x;  // never changed again: a new tensor follows
       x = pass.take(skip.shape(), DType::f32);
       kernels::copy(pass.ctx(), skip, x);
     }
-    add_branches(pass, block, config_.num_heads, x);
+    add_attention(pass, block.attention, config_.num_heads, kEps, x);
+    add_mlp(pass, block.mlp, kMlp, kEps, x);
     if (kind.makes_skip) {
       state.skips.push_back(x);
     }
@@ -277,37 +243,32 @@ class UVit final : public Network {
  private:
   void embed(Pass& pass, State& state) const {
     ExecContext& ctx = pass.ctx();
-    const std::int64_t patches = tokens_ - kExtras;
+    const std::int64_t rows = pass.rows();
     const std::int64_t d = config_.embed_dim;
-    Tensor x = pass.take({pass.rows(), tokens_, d}, DType::f32);
+    Tensor x = pass.take({rows, tokens_, d}, DType::f32);
     state.streams = {{"hidden", x}};
     const Workspace::Scope scope(pass.workspace());
-    Tensor pixels = pass.take({pass.rows(), patches, patch_.in_features()});
-    kernels::patchify(ctx, pass.latents, config_.patch_size, pixels);
-    Tensor made = pass.take({pass.rows(), patches, d}, DType::f32);
-    kernels::linear(ctx, pixels, patch_, Activation::none, made);
-    std::vector<Tensor> targets = tokens_of(x, kExtras, tokens_);
-    kernels::scatter(ctx, made, targets);
-    for (Tensor& row : targets) {
-      kernels::add(ctx, positions_.item(0).slice(kExtras, tokens_), row);
+    Tensor patches = pass.take({rows, tokens_ - kExtras, d}, DType::f32);
+    embed_patches(pass, config_.patch_size, patch_, patches);
+    std::vector<Tensor> behind = tokens_of(x, kExtras, tokens_);
+    kernels::scatter(ctx, patches, behind);
+    std::vector<Tensor> in_front = tokens_of(x, 0, kExtras);
+    kernels::scatter(ctx, pass.modulation().reshape({rows, kExtras, d}),
+                     in_front);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      Tensor row = x.item(i);
+      kernels::add(ctx, positions_.item(0), row);
     }
-    targets = tokens_of(x, 0, kExtras);
-    kernels::scatter(ctx, pass.modulation().reshape({pass.rows(), kExtras, d}),
-                     targets);
   }
 
   void finish(Pass& pass, const Tensor& x) const {
     ExecContext& ctx = pass.ctx();
-    const std::int64_t p = config_.patch_size;
     const Workspace::Scope scope(pass.workspace());
     Tensor normed = pass.take(x.shape());
     kernels::layer_norm(ctx, x, norm_.weight, norm_.bias, kEps, normed);
     Tensor patches = pass.take({x.dim(0), tokens_ - kExtras, x.dim(2)});
     kernels::gather(ctx, tokens_of(normed, kExtras, tokens_), patches);
-    Tensor pixels = pass.take(
-        {x.dim(0), tokens_ - kExtras, decoder_.out_features()}, DType::f32);
-    kernels::linear(ctx, patches, decoder_, Activation::none, pixels);
-    kernels::unpatchify(ctx, pixels, p, pass.output);
+    finish_patches(pass, config_.patch_size, decoder_, patches);
     if (config_.conv) {
       const Shape last{x.dim(0), latents_[1], latents_[2], latents_[0]};
       Tensor in = pass.take(last);

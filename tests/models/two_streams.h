@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "kernels/activation.h"
-#include "kernels/conv2d.h"
 #include "kernels/copy.h"
 #include "kernels/core/noise.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
-#include "kernels/patchify.h"
 #include "kernels/rope.h"
 #include "models/files/config_fields.h"
+#include "models/layers/patch_embedding.h"
+#include "models/layers/prenorm_block.h"
 #include "models/layers/prompt_tensors.h"
 #include "models/layers/size_tables.h"
 #include "models/layers/timestep_embedding.h"
@@ -208,7 +208,7 @@ class TwoStreams final : public Network {
     state.streams[0].x = x;
     const Workspace::Scope scope(pass.workspace());
     if (stage == num_blocks()) {
-      join_skip(pass, before, state.skips.back(), x);
+      join_long_skip(pass, skip_, before, state.skips.back(), x);
       state.skips.pop_back();
     } else {
       kernels::copy(pass.ctx(), before, x);
@@ -247,10 +247,7 @@ class TwoStreams final : public Network {
     Tensor text = pass.take({pass.rows(), config_.text_tokens, config_.width()},
                             DType::f32);
     state.streams = {{"hidden", x}, {"text", text}};
-    const Workspace::Scope scope(pass.workspace());
-    Tensor pixels = pass.take({pass.rows(), tokens, kChannels});
-    kernels::patchify(pass.ctx(), pass.latents, 1, pixels);
-    kernels::linear(pass.ctx(), pixels, image_in_, Activation::none, x);
+    embed_patches(pass, 1, image_in_, x);
     std::vector<Tensor> texts;
     for (std::int64_t i = 0; i < pass.rows(); ++i) {
       texts.push_back(pass.prepared(i).prompt[0].item(0));
@@ -263,20 +260,7 @@ class TwoStreams final : public Network {
     const Workspace::Scope scope(pass.workspace());
     Tensor narrow = pass.take(x.shape());
     kernels::convert(pass.ctx(), x, narrow);
-    Tensor pixels = pass.take({pass.rows(), x.dim(1), kChannels}, DType::f32);
-    kernels::linear(pass.ctx(), narrow, image_out_, Activation::none, pixels);
-    kernels::unpatchify(pass.ctx(), pixels, 1, pass.output);
-  }
-
-  /// x = skip layer of both, side by side.
-  void join_skip(Pass& pass, const Tensor& before, const Tensor& skip,
-                 Tensor& x) const {
-    Shape wide{x.dim(0), x.dim(1), 2 * x.dim(2)};
-    Tensor both = pass.take(wide, DType::f32);
-    kernels::concat_channels(pass.ctx(), before, skip, both);
-    Tensor narrow = pass.take(wide);
-    kernels::convert(pass.ctx(), both, narrow);
-    kernels::linear(pass.ctx(), narrow, skip_, Activation::none, x);
+    finish_patches(pass, 1, image_out_, narrow);
   }
 
   /// Cosines or sines [tokens, head_dim / 2] of the text's or of the image's
