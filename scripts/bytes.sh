@@ -26,6 +26,7 @@ build() {
 }
 
 build . "$preset"
+scripts/build.sh "$preset" forward_probe  # which names the kinds of network
 base=.
 base_preset=$preset
 if [[ "$commit" != "$(git rev-parse HEAD)" ]] || ! git diff --quiet HEAD --; then

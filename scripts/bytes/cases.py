@@ -1,5 +1,7 @@
 """The jobs of scripts/bytes.sh: a name and the words of `troupe sample` for each."""
 import itertools
+import json
+import subprocess
 import typing
 
 
@@ -72,19 +74,12 @@ METHODS = {
 # Not bf16 under AVX2: oneDNN has no such products there.
 PLACES = {"f32": ("f32", ""), "bf16": ("bf16", ""), "f32-avx2": ("f32", "AVX2")}
 
-# Every kind of network, with its autoencoder. The second size has odd sides on
-# some level of the network; a DiT has square pictures only, a U-ViT those of its
-# own size.
 PROMPTS = ["--prompt", "a red fox (in the snow:1.3)", "--prompt", "two owls",
            "--negative", "blurred"]
-NETWORKS = {
-    "vae": (["--random-weights", "dit-tiny-vae", *CLASSES], "40x40"),
-    "sd15": (["--random-weights", "tiny-sd15", *PROMPTS], "72x104"),
-    "sdxl": (["--random-weights", "tiny-sdxl", *PROMPTS], "72x104"),
-    "pixart": (["--random-weights", "tiny-pixart-sigma", *PROMPTS], "72x104"),
-    "uvit": (["--random-weights", "tiny-uvit", *CLASSES], ""),
-}
-SKIPPING = ("sd15", "sdxl", "uvit")
+# Has odd sides on some level of a UNet.
+ODD_SIZE = "72x104"
+# Of a network that takes squares alone, or no other size than its own.
+OTHER_SIZES = {"DiTTransformer2DModel": "40x40", "UViT": ""}
 
 CUTS = {
     "batch": METHODS["batch"],
@@ -94,8 +89,7 @@ CUTS = {
     "stale": METHODS["stale"],
     "picard": METHODS["picard-exact"],
     "tiles": ["--vae-tiling"],
-}
-ONIONS = {
+    # Refused where the network has no skips.
     "onion": ["--method", "pipeline", "--cut", "onion"],
     "stale-onion": ["--method", "stale", "--cut", "onion"],
 }
@@ -110,22 +104,37 @@ def solver_cases():
                     "--steps", "6"], isa)
 
 
-def network_cases():
-    for network, (where, odd) in NETWORKS.items():
-        cuts = {**CUTS, **(ONIONS if network in SKIPPING else {})}
+def tiny_models(probe):
+    """The bundled models for tests that have an autoencoder: one or more of each
+    kind of network. Yields names and what the forward_probe says of them."""
+    def said(*words):
+        return subprocess.run([probe, *words], check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
+    for name in said("models").split():
+        model = json.loads(said("config", name))
+        if "tiny" in name and model["vae"]:
+            yield name, model
+
+
+def network_cases(probe):
+    for network, model in tiny_models(probe):
+        odd = OTHER_SIZES.get(model["denoiser"]["_class_name"], ODD_SIZE)
+        shown = PROMPTS if model["pipeline"] else CLASSES
         for (cut, layout), size, (place, (dtype, isa)), is_gpu in (
-                itertools.product(cuts.items(), dict.fromkeys(("", odd)), PLACES.items(),
+                itertools.product(CUTS.items(), dict.fromkeys(("", odd)), PLACES.items(),
                                   (False, True))):
             if is_gpu and isa:
                 continue
             where_to = ["--device", "cuda"] if is_gpu else []
             yield Case("/".join((network, size or "own-size", cut,
                                  ("gpu-" if is_gpu else "") + place)),
-                       [*where, *layout, *(["--size", size] if size else []),
+                       ["--random-weights", network, *shown, *layout,
+                        *(["--size", size] if size else []),
                         *ALWAYS, "--dtype", dtype, "--steps", "3", *where_to],
                        isa, is_gpu)
 
 
-def cases():
-    """All of them. Every Nth has something of each part if N is a larger prime."""
-    return [*solver_cases(), *network_cases()]
+def cases(probe):
+    """All of them. Every Nth has something of each part if N is a larger prime.
+    probe: the forward_probe that knows the bundled models."""
+    return [*solver_cases(), *network_cases(probe)]

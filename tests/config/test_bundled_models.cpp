@@ -1,54 +1,37 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <string_view>
+#include <string>
 #include <tuple>
 
 #include "config/bundled_models.h"
+#include "config/scheduler_config.h"
 #include "kernels/core/error.h"
+#include "models/description.h"
+#include "models/text/prompt_pipeline.h"
 
 namespace troupe::config {
 namespace {
 
-/// A pipeline, its network and its scheduler.
-using Classes =
-    std::tuple<std::string_view, std::string_view, std::string_view>;
-
-const Classes& classes_of(std::string_view pipeline, std::string_view network) {
-  static constexpr std::array kClasses = {
-      Classes{"", "DiTTransformer2DModel", "DDIMScheduler"},
-      Classes{"", "UViT", "DPMSolverMultistepScheduler"},
-      Classes{"PixArtSigmaPipeline", "PixArtTransformer2DModel",
-              "DPMSolverMultistepScheduler"},
-      Classes{"StableDiffusionPipeline", "UNet2DConditionModel",
-              "PNDMScheduler"},
-      Classes{"StableDiffusionXLPipeline", "UNet2DConditionModel",
-              "EulerDiscreteScheduler"}};
-  const auto* const found =
-      std::ranges::find_if(kClasses, [&](const Classes& classes) {
-        return std::get<0>(classes) == pipeline &&
-               (!pipeline.empty() || std::get<1>(classes) == network);
-      });
-  require(found != kClasses.end(), Errc::not_found, network, "no such classes");
-  return *found;
-}
-
 TEST(BundledModels, AreReadableConfigurations) {
   for (const BundledModel& model : bundled_models()) {
-    const auto network = nlohmann::json::parse(model.denoiser);
-    const auto& [pipeline, class_name, scheduler_class] = classes_of(
-        model.pipeline, network["_class_name"].get_ref<const std::string&>());
-    EXPECT_EQ(network["_class_name"], class_name);
-    EXPECT_EQ(nlohmann::json::parse(model.scheduler)["_class_name"],
-              scheduler_class);
+    const std::string name(model.name);
+    SCOPED_TRACE(name);
+    const auto network = models::Json::parse(model.denoiser, name);
+    models::ModelDescription description;
+    description.denoiser =
+        models::find_denoiser(network, network.string("_class_name", ""))
+            .describe(network);
     if (!model.vae.empty()) {
-      EXPECT_EQ(
-          nlohmann::json::parse(model.vae)["latent_channels"],
-          network[network.contains("in_chans") ? "in_chans" : "in_channels"])
-          << model.name;
+      description.decoder =
+          models::describe_decoder(models::Json::parse(model.vae, name));
+      models::check_fit(description, name);
     }
+    (void)parse_scheduler_config(model.scheduler, name);
+    const models::PromptPipeline* const pipeline =
+        models::find_prompt_pipeline(model.pipeline);
+    EXPECT_EQ(pipeline != nullptr, description.denoiser->prompt_width() > 0);
+    EXPECT_EQ(pipeline == nullptr, model.pipeline.empty());
   }
 }
 

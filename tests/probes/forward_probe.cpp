@@ -140,10 +140,13 @@ void print_models() {
 
 void print_config(const std::string& name) {
   const config::BundledModel& model = config::find_bundled_model(name);
-  std::printf("{\"denoiser\": %s, \"vae\": %s, \"scheduler\": %s}\n",
-              model.denoiser.c_str(),
-              model.vae.empty() ? "null" : std::string(model.vae).c_str(),
-              std::string(model.scheduler).c_str());
+  std::printf(
+      "{\"denoiser\": %s, \"vae\": %s, \"scheduler\": %s, "
+      "\"pipeline\": \"%s\"}\n",
+      model.denoiser.c_str(),
+      model.vae.empty() ? "null" : std::string(model.vae).c_str(),
+      std::string(model.scheduler).c_str(),
+      std::string(model.pipeline).c_str());
 }
 
 /// A guided forward pass over `samples` samples, ready to be repeated.

@@ -134,15 +134,10 @@ class Scripts(unittest.TestCase):
             done = run(PROBE, "config", name)
             self.assertEqual(done.returncode, 0, done.stderr)
             config = json.loads(done.stdout)
-            network = config["denoiser"]
-            self.assertIn(network["_class_name"],
-                          ("DiTTransformer2DModel", "PixArtTransformer2DModel",
-                           "UNet2DConditionModel", "UViT"))
-            layers = network.get("num_layers", network.get("layers_per_block",
-                                                           network.get("depth")))
-            self.assertGreater(layers, 0)
+            self.assertIn("_class_name", config["denoiser"])
             self.assertIn("_class_name", config["scheduler"])
             self.assertIn("vae", config)
+            self.assertIn("pipeline", config)
 
     def test_a_peer_gets_the_bundled_configuration(self):
         for name in ("dit-tiny", "dit-tiny-vae"):
