@@ -38,6 +38,15 @@ std::vector<Boundary> by_branch(Boundary joined, std::size_t branches) {
   return parts;
 }
 
+/// Calls `pass` for each rank of the context's team, or for it alone.
+void with_ranks(ExecContext& ctx, const ShardTeam::Pass& pass) {
+  if (ctx.team() != nullptr) {
+    return ctx.team()->run(pass);
+  }
+  ShardContext whole;
+  pass(ctx, whole);
+}
+
 void append(Boundary& to, Boundary part) {
   std::move(part.begin(), part.end(), std::back_inserter(to));
 }
@@ -192,8 +201,10 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
             row.latents, has_both(row));
   }
   std::vector<Tensor> outputs = branch_outputs(ctx, rows);
-  ShardContext whole;
-  copy_on(ctx).model.denoiser->predict(ctx, whole, forward.batch(), outputs);
+  const models::Denoiser& denoiser = *copy_on(ctx).model.denoiser;
+  with_ranks(ctx, [&](ExecContext& on, ShardContext& shard) {
+    denoiser.predict(on, shard, forward.batch(), outputs);
+  });
   join_branches(ctx, std::span<const Tensor>(outputs), rows);
 }
 
@@ -233,17 +244,23 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
           models::join_skips(std::move(skips[b]), std::move(hidden[b]));
     }
   }
-  ShardContext whole;
   const models::Denoiser& denoiser = *copy_on(ctx).model.denoiser;
-  if (segment == 0) {
-    denoiser.embed(ctx, whole, forward.batch(), boundaries);
-  }
   const auto cut = options_.job.cuts.begin() + segment;
-  denoiser.run_blocks(ctx, whole, forward.batch(), cut[0], cut[1], boundaries);
+  const Workspace::Scope scope(ctx.workspace());
+  std::vector<Tensor> outputs;
   if (is_last) {
-    const Workspace::Scope scope(ctx.workspace());
-    std::vector<Tensor> outputs = branch_outputs(ctx, rows);
-    denoiser.finish(ctx, whole, forward.batch(), boundaries, outputs);
+    outputs = branch_outputs(ctx, rows);
+  }
+  with_ranks(ctx, [&](ExecContext& on, ShardContext& shard) {
+    if (segment == 0) {
+      denoiser.embed(on, shard, forward.batch(), boundaries);
+    }
+    denoiser.run_blocks(on, shard, forward.batch(), cut[0], cut[1], boundaries);
+    if (is_last) {
+      denoiser.finish(on, shard, forward.batch(), boundaries, outputs);
+    }
+  });
+  if (is_last) {
     return join_branches(ctx, std::span<const Tensor>(outputs), rows);
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {

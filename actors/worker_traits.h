@@ -26,7 +26,10 @@ struct WorkerTraits {
   /// Of a GPU: bytes of the device's memory that are kept for values, for all
   /// its workers together; 0: no limit. See CoordinatorOptions::value_budgets.
   std::uint64_t value_budget = 0;
-  int threads = 1;  ///< of the host
+  int threads = 1;  ///< of the host, of all its shards together
+  /// Groups of threads that compute a pass together, each with some of the
+  /// tokens (ThreadTeam); known in its own process alone.
+  int shards = 1;
   /// Seconds that a row took on such a worker in earlier jobs; 0: not known.
   /// Rows are placed by it until results of this job outweigh it.
   double row_seconds = 0;

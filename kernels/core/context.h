@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/device.h"
@@ -17,6 +18,8 @@
 #include "kernels/core/tensor.h"
 
 namespace troupe {
+
+class ShardTeam;
 
 /// Scratch memory that is taken in stack order and reused from step to step:
 /// after the first step of a shape nothing more is allocated. When the
@@ -158,6 +161,11 @@ class ExecContext {
   /// Blocks so far, counted once per row. Thread: any.
   [[nodiscard]] std::uint64_t ticks() const noexcept { return ticks_; }
 
+  /// The contexts that compute passes together with this one, the lead; null:
+  /// it computes alone. Set before the first pass.
+  [[nodiscard]] ShardTeam* team() const noexcept { return team_.get(); }
+  void set_team(std::shared_ptr<ShardTeam> team) { team_ = std::move(team); }
+
   /// Opaque per-context state of a backend (library handles, streams).
   [[nodiscard]] std::shared_ptr<void>& backend() noexcept { return backend_; }
 
@@ -178,6 +186,7 @@ class ExecContext {
   std::atomic<bool> stop_requested_{false};
   std::atomic<std::uint64_t> ticks_{0};
   std::shared_ptr<void> backend_;
+  std::shared_ptr<ShardTeam> team_;  ///< last: it uses the others
 };
 
 }  // namespace troupe

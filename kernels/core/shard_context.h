@@ -1,53 +1,59 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
+#include <functional>
 
 #include "kernels/core/tensor.h"
 
 namespace troupe {
 
-/// Port: what a model knows of sequence parallelism. The tokens are divided
-/// among `world_size()` ranks in contiguous shards, not always of one size. The
-/// default is one rank that has all tokens and exchanges nothing.
+class ExecContext;
+
+/// Rows [begin, end) of a stream.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return end - begin; }
+};
+
+/// Port: what one rank of a pass knows of sequence parallelism. Several ranks
+/// compute one pass; each has some of the tokens of every stream. All ranks
+/// call `share` and `meet` in the same order. The default is one rank that has
+/// everything.
 class ShardContext {
  public:
   virtual ~ShardContext() = default;
 
   [[nodiscard]] virtual int rank() const { return 0; }
   [[nodiscard]] virtual int world_size() const { return 1; }
-  /// Tokens of each rank for a sequence of `num_tokens`.
-  [[nodiscard]] virtual std::vector<std::int64_t> counts(
-      std::int64_t num_tokens) const {
-    return {num_tokens};
+  /// This rank's rows of a stream of so many rows. They begin at a multiple of
+  /// the row blocks that define bytes (kernels/row_blocks.h), and end at one or
+  /// with the stream. May be none.
+  [[nodiscard]] virtual RowRange own(std::int64_t rows) const {
+    return {0, rows};
   }
-  /// Global index of this rank's first token.
-  [[nodiscard]] virtual std::int64_t token_offset(
-      std::int64_t /*num_tokens*/) const {
-    return 0;
+  /// Memory on the host that every rank gets for this call: each may write its
+  /// own rows, and after `meet` read all of them. It holds until the second
+  /// `meet` from here on.
+  [[nodiscard]] virtual Tensor share(const Shape& shape, DType dtype) {
+    return {shape, dtype};
   }
-  /// Begins the exchange of values [B, N_local, D]. Called before queries and
-  /// keys are projected, so that both go on at once.
-  virtual void start(const Tensor& v) { v_ = v; }
-  /// Begins the exchange of queries and keys [B, N_local, D].
-  virtual void start(const Tensor& q, const Tensor& k) {
-    q_ = q;
-    k_ = k;
-  }
-  /// What this rank's attention reads, after the exchange.
-  struct Operands {
-    Tensor q, k, v;
-  };
-  /// Ends the exchange.
-  [[nodiscard]] virtual Operands finish() { return {q_, k_, v_}; }
-  /// Replaces `values` by their sums over all ranks, added in rank order (for
-  /// the statistics of norms over all tokens).
-  virtual void reduce(std::span<double> /*values*/) {}
+  /// Returns when every rank has come here. What they wrote before is there.
+  /// Errors: Errc::interrupted where another rank failed.
+  virtual void meet() {}
+};
 
- private:
-  Tensor q_, k_, v_;
+/// Port: the contexts that compute passes together. The first one, the lead, is
+/// that of the worker, which calls `run`.
+class ShardTeam {
+ public:
+  virtual ~ShardTeam() = default;
+
+  using Pass = std::function<void(ExecContext&, ShardContext&)>;
+  /// Calls `pass` once for each rank, at the same time, and returns when all
+  /// have ended. Errors: the first one that a rank threw. Thread: the lead's.
+  virtual void run(const Pass& pass) = 0;
 };
 
 }  // namespace troupe

@@ -178,7 +178,8 @@ class Dit final : public Network {
                      static_cast<std::size_t>(config.num_layers) + 2),
                  .streams = {{"hidden_states", true}},
                  .out_channels = config.out_channels,
-                 .compute = compute}),
+                 .compute = compute,
+                 .takes_shards = true}),
         config_(config),
         patches_(config.grid(), config.width(), 1.0),
         weights_(read_weights(reader, config, segment, patches_)) {}
@@ -247,7 +248,7 @@ class Dit final : public Network {
     const Block& block = this->block(stage - 1);
     const AdalnShape shape = config_.block_shape();
     const Workspace::Scope scope(pass.workspace());
-    BlockBuffers buffers(pass, shape, state.streams[0].x.dim(1));
+    BlockBuffers buffers(pass, shape, state.streams[0].x);
     add_self_attention(pass, shape, block, mod, kFirstNormEps, buffers);
     add_feed_forward(pass, shape, block, mod, config_.norm_eps, buffers);
   }

@@ -45,19 +45,18 @@ void AdalnLayers::read_feed_forward(LayerReader& reader,
       linear_spec(name + "ff.net.2", shape.width(), shape.mlp_width()));
 }
 
-BlockBuffers::BlockBuffers(Pass& pass, const AdalnShape& shape,
-                           std::int64_t tokens)
-    : normed(pass.take({pass.rows(), tokens, shape.width()})),
-      qkv(pass.take({pass.rows(), tokens, 3 * shape.width()})),
-      mlp(pass.take({pass.rows(), tokens, shape.mlp_width()})) {
+BlockBuffers::BlockBuffers(Pass& pass, const AdalnShape& shape, const Tensor& x)
+    : normed(pass.take(x.shape())),
+      qkv(pass.take_attended(x, 3 * shape.width())),
+      mlp(pass.take({x.dim(0), x.dim(1), shape.mlp_width()})) {
   if (shape.feed_forward.gated) {
-    gated_mlp = pass.take({pass.rows(), tokens, shape.mlp_up_width()});
+    gated_mlp = pass.take({x.dim(0), x.dim(1), shape.mlp_up_width()});
   }
 }
 
-Tensor BlockBuffers::third(std::int64_t index) const {
+Tensor BlockBuffers::quarter(std::int64_t index) const {
   const std::int64_t rows = normed.dim(0);
-  return qkv.reshape({3 * rows, normed.dim(1), normed.dim(2)})
+  return mlp.reshape({4 * rows, normed.dim(1), normed.dim(2)})
       .slice(index * rows, (index + 1) * rows);
 }
 

@@ -52,10 +52,11 @@ inline constexpr int kAdalnColumns = 6;
 
 /// Buffers of a block, taken from the workspace.
 struct BlockBuffers {
-  BlockBuffers(Pass& pass, const AdalnShape& shape, std::int64_t tokens);
+  /// For the state's one stream [B, N, D].
+  BlockBuffers(Pass& pass, const AdalnShape& shape, const Tensor& x);
 
-  /// Third `index` of the memory of qkv, as [B, N, D].
-  [[nodiscard]] Tensor third(std::int64_t index) const;
+  /// Quarter `index` of the memory of the MLP, as [B, N, D].
+  [[nodiscard]] Tensor quarter(std::int64_t index) const;
 
   Tensor normed;     ///< [B, N, D], later the attended values
   Tensor qkv;        ///< [B, N, 3D]

@@ -20,15 +20,21 @@ constexpr float kOutputNormEps = 1e-6F;  // fixed in diffusers, not norm_eps
 void embed_patches(Pass& pass, std::int64_t patch_size,
                    const kernels::PackedLinear& layer, Tensor& x) {
   const Workspace::Scope scope(pass.workspace());
-  Tensor patches = pass.take({x.dim(0), x.dim(1), layer.in_features()});
+  const Shape& latents = pass.latent_shape();
+  const std::int64_t tokens =
+      (latents[1] / patch_size) * (latents[2] / patch_size);
+  Tensor patches = pass.take({x.dim(0), tokens, layer.in_features()});
   kernels::patchify(pass.ctx(), pass.latents, patch_size,
                     patches);  // [B, N, Cpp]
-  kernels::linear(pass.ctx(), patches, layer, kernels::Activation::none,
-                  x);  // [B, N, D]
+  kernels::linear(pass.ctx(), x.dim(1) == tokens ? patches : pass.own(patches),
+                  layer, kernels::Activation::none, x);  // [B, N, D]
 }
 
 void finish_patches(Pass& pass, std::int64_t patch_size,
                     const kernels::PackedLinear& layer, const Tensor& tokens) {
+  if (tokens.empty()) {
+    return;
+  }
   const Workspace::Scope scope(pass.workspace());
   Tensor patches = pass.take(
       {tokens.dim(0), tokens.dim(1), layer.out_features()}, DType::f32);
@@ -72,9 +78,9 @@ Tensor PatchEmbedding::positions_of(ExecContext& ctx,
 
 void PatchEmbedding::embed(Pass& pass, const kernels::PackedLinear& layer,
                            State& state) const {
-  const std::int64_t tokens = grid_.num_tokens(pass.latent_shape());
-  const Tensor positions = positions_of(pass.ctx(), pass.latent_shape());
-  Tensor x = pass.take({pass.rows(), tokens, width_}, DType::f32);
+  const Tensor positions =
+      pass.own_rows(positions_of(pass.ctx(), pass.latent_shape()));
+  Tensor x = pass.take({pass.rows(), positions.dim(0), width_}, DType::f32);
   embed_patches(pass, grid_.patch_size, layer, x);
   for (std::int64_t i = 0; i < pass.rows(); ++i) {
     Tensor row = x.item(i);
@@ -87,10 +93,10 @@ void PatchEmbedding::finish(Pass& pass, const Columns& mod,
                             const kernels::PackedLinear& layer) const {
   const std::int64_t tokens = grid_.num_tokens(pass.latent_shape());
   const Workspace::Scope scope(pass.workspace());
-  Tensor normed = pass.take({pass.rows(), tokens, width_});
+  Tensor normed = pass.take_shared(tokens, width_, pass.compute());
   pass.residual().layer_norm_modulate(pass.ctx(), mod.at(0), mod.at(1),
                                       kOutputNormEps, normed);  // [B, N, D]
-  finish_patches(pass, grid_.patch_size, layer, normed);
+  finish_patches(pass, grid_.patch_size, layer, pass.gather(normed));
 }
 
 }  // namespace troupe::models

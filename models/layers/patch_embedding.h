@@ -11,12 +11,12 @@
 
 namespace troupe::models {
 
-/// Tokens x [B, N, D] f32 of the pass's latents. layer: C·p·p → D, p the patch
-/// size.
+/// Tokens x [B, N, D] f32 of the pass's latents: all of them, or this rank's.
+/// layer: C·p·p → D, p the patch size.
 void embed_patches(Pass& pass, std::int64_t patch_size,
                    const kernels::PackedLinear& layer, Tensor& x);
-/// The pass's output from tokens [B, N, D] in the compute type. layer: D →
-/// p·p·C.
+/// The pass's output from all tokens [B, N, D] in the compute type; from none:
+/// another rank's. layer: D → p·p·C.
 void finish_patches(Pass& pass, std::int64_t patch_size,
                     const kernels::PackedLinear& layer, const Tensor& tokens);
 

@@ -6,6 +6,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
+#include "kernels/row_blocks.h"
 #include "models/layers/prompt_tensors.h"
 #include "models/network/network_meter.h"
 #include "models/network/pass.h"
@@ -16,6 +17,9 @@ namespace troupe::models {
 namespace {
 
 constexpr std::string_view kSkip = "skip.";
+/// Of tokens for each rank: with fewer, ranks wait for one another more than
+/// they compute.
+constexpr std::int64_t kLeastBlocks = 2;
 
 std::uint64_t address_of(const Tensor& tensor) {
   return static_cast<std::uint64_t>(
@@ -39,12 +43,6 @@ Shape common_shape(const std::string& place, std::string_view what,
                 to_string(shape) + " of f32");
   }
   return shape;
-}
-
-void check_whole(const std::string& place, const ShardContext& shard) {
-  require(shard.world_size() == 1, Errc::unsupported, place,
-          "token shards: got " + std::to_string(shard.world_size()) +
-              " ranks, expected 1");
 }
 
 void check_rows(const std::string& place, const Batch& batch,
@@ -114,6 +112,21 @@ void store(ExecContext& ctx, const Boundary& state,
   }
 }
 
+/// Where the pass writes its output, on the rank that does.
+void take_output(Pass& pass, const ShardContext& shard,
+                 std::span<const Tensor> outputs) {
+  if (shard.rank() == 0) {
+    pass.output =
+        pass.take(with_rows(pass.rows(), outputs[0].shape()), DType::f32);
+  }
+}
+
+void give_output(Pass& pass, std::span<Tensor> outputs) {
+  if (!pass.output.empty()) {
+    unstack_rows(pass.ctx(), pass.output, outputs);
+  }
+}
+
 /// The tensors of a boundary without its first `first_skip` skips. `whole`:
 /// with all of them; `live`: how many these are.
 std::vector<TensorKind> without_skips(std::vector<TensorKind> whole, int live,
@@ -140,6 +153,7 @@ struct NetworkDriver::Group {
   std::vector<const Prepared*> prepared;
   Shape latents;
   int first_stage, end_stage;
+  ShardContext* shard;
 };
 
 NetworkDriver::NetworkDriver(std::unique_ptr<const Network> network,
@@ -175,7 +189,6 @@ PreparedPtr NetworkDriver::prepare(ExecContext& ctx, const Condition& condition,
 void NetworkDriver::predict(ExecContext& ctx, ShardContext& shard,
                             const Batch& batch,
                             std::span<Tensor> outputs) const {
-  check_whole(place_, shard);
   check_rows(place_, batch, outputs.size());
   require(batch.latents.size() == outputs.size(), Errc::shape_mismatch, place_,
           "latents and results differ in number");
@@ -185,26 +198,28 @@ void NetworkDriver::predict(ExecContext& ctx, ShardContext& shard,
   }
   const Shape latents = checked_latents(batch);
   check_outputs(outputs, latents);
-  const int end = num_blocks() + 2;
-  for_each_group(
-      ctx, batch, latents, 0, end, [&](const Group& group, Pass& pass) {
-        pass.latents = stack_rows(ctx, group.rows.latents);
-        pass.output =
-            pass.take(with_rows(pass.rows(), outputs[0].shape()), DType::f32);
-        replay(ctx, group, {{pass.latents, pass.output, pass.modulation()}},
-               [&] {
-                 State state;
-                 run_stages(pass, 0, end, state);
-               });
-        unstack_rows(ctx, pass.output,
-                     outputs.subspan(group.begin, group.size));
-      });
+  ShardContext whole;
+  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  if (ranks == nullptr) {
+    return;
+  }
+  for_each_group(ctx, *ranks, batch, latents, 0, num_blocks() + 2,
+                 [&](const Group& group, Pass& pass) {
+                   pass.latents = stack_rows(ctx, group.rows.latents);
+                   take_output(pass, *ranks, outputs);
+                   replay(ctx, group,
+                          {{pass.latents, pass.output, pass.modulation()}},
+                          [&] {
+                            State state;
+                            run_stages(pass, group, state);
+                          });
+                   give_output(pass, outputs.subspan(group.begin, group.size));
+                 });
 }
 
 void NetworkDriver::embed(ExecContext& ctx, ShardContext& shard,
                           const Batch& batch,
                           std::span<Boundary> boundaries) const {
-  check_whole(place_, shard);
   check_rows(place_, batch, boundaries.size());
   require(batch.latents.size() == boundaries.size(), Errc::shape_mismatch,
           place_, "latents and boundaries differ in number");
@@ -213,20 +228,24 @@ void NetworkDriver::embed(ExecContext& ctx, ShardContext& shard,
   if (boundaries.empty()) {
     return;
   }
-  for_each_group(ctx, batch, checked_latents(batch), 0, 1,
-                 [&](const Group& group, Pass& pass) {
-                   pass.latents = stack_rows(ctx, group.rows.latents);
-                   State state;
-                   run_stages(pass, 0, 1, state);
-                   store(ctx, named(state, 0),
-                         boundaries.subspan(group.begin, group.size));
-                 });
+  const Shape latents = checked_latents(batch);
+  ShardContext whole;
+  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  if (ranks == nullptr) {
+    return;
+  }
+  for_each_group(
+      ctx, *ranks, batch, latents, 0, 1, [&](const Group& group, Pass& pass) {
+        pass.latents = stack_rows(ctx, group.rows.latents);
+        State state;
+        run_stages(pass, group, state);
+        keep(ctx, group, state, 0, boundaries.subspan(group.begin, group.size));
+      });
 }
 
 void NetworkDriver::run_blocks(ExecContext& ctx, ShardContext& shard,
                                const Batch& batch, int begin, int end,
                                std::span<Boundary> boundaries) const {
-  check_whole(place_, shard);
   check_rows(place_, batch, boundaries.size());
   check_owned(place_, network_->segment(), begin, end);
   if (boundaries.empty() || begin == end) {
@@ -234,15 +253,20 @@ void NetworkDriver::run_blocks(ExecContext& ctx, ShardContext& shard,
   }
   const Shape& latents = batch.latent_shape;
   network_->check_latents(latents);
+  ShardContext whole;
+  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  if (ranks == nullptr) {
+    return;
+  }
   const int first_skip = checked_boundaries(boundaries, begin, end, latents);
-  for_each_group(ctx, batch, latents, begin + 1, end + 1,
+  for_each_group(ctx, *ranks, batch, latents, begin + 1, end + 1,
                  [&](const Group& group, Pass& pass) {
                    const auto rows =
                        boundaries.subspan(group.begin, group.size);
-                   State state = load(ctx, rows);
+                   State state = load(ctx, *ranks, rows);
                    if (!records(ctx)) {
-                     run_stages(pass, begin + 1, end + 1, state);
-                     return store(ctx, named(state, first_skip), rows);
+                     run_stages(pass, group, state);
+                     return keep(ctx, group, state, first_skip, rows);
                    }
                    // What a recording leaves must be known where it is only
                    // played.
@@ -256,7 +280,7 @@ void NetworkDriver::run_blocks(ExecContext& ctx, ShardContext& shard,
                      }
                    }
                    replay(ctx, group, operands, [&] {
-                     run_stages(pass, begin + 1, end + 1, state);
+                     run_stages(pass, group, state);
                      const Boundary made = named(state, first_skip);
                      for (std::size_t i = 0; i < made.size(); ++i) {
                        if (!is_same(made[i].tensor, after[i].tensor)) {
@@ -273,7 +297,6 @@ void NetworkDriver::finish(ExecContext& ctx, ShardContext& shard,
                            const Batch& batch,
                            std::span<const Boundary> boundaries,
                            std::span<Tensor> outputs) const {
-  check_whole(place_, shard);
   check_rows(place_, batch, outputs.size());
   require(boundaries.size() == outputs.size(), Errc::shape_mismatch, place_,
           "boundaries and results differ in number");
@@ -285,17 +308,81 @@ void NetworkDriver::finish(ExecContext& ctx, ShardContext& shard,
   const Shape& latents = batch.latent_shape;
   network_->check_latents(latents);
   check_outputs(outputs, latents);
+  ShardContext whole;
+  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  if (ranks == nullptr) {
+    return;
+  }
   (void)checked_boundaries(boundaries, num_blocks(), num_blocks(), latents);
   const int last = num_blocks() + 1;
-  for_each_group(
-      ctx, batch, latents, last, last + 1, [&](const Group& group, Pass& pass) {
-        State state = load(ctx, boundaries.subspan(group.begin, group.size));
-        pass.output =
-            pass.take(with_rows(pass.rows(), outputs[0].shape()), DType::f32);
-        run_stages(pass, last, last + 1, state);
-        unstack_rows(ctx, pass.output,
-                     outputs.subspan(group.begin, group.size));
-      });
+  for_each_group(ctx, *ranks, batch, latents, last, last + 1,
+                 [&](const Group& group, Pass& pass) {
+                   State state =
+                       load(ctx, *ranks,
+                            boundaries.subspan(group.begin, group.size));
+                   take_output(pass, *ranks, outputs);
+                   run_stages(pass, group, state);
+                   give_output(pass, outputs.subspan(group.begin, group.size));
+                 });
+}
+
+ShardContext* NetworkDriver::ranks_of(ExecContext& ctx, ShardContext& shard,
+                                      ShardContext& whole,
+                                      const Shape& latents) const {
+  const int ranks = shard.world_size();
+  if (ranks == 1) {
+    return &shard;
+  }
+  require(network_->layout().takes_shards && ctx.kind() == DeviceKind::cpu &&
+              meter_ != nullptr,
+          Errc::unsupported, place_,
+          "token shards: got " + std::to_string(ranks) + " ranks, expected 1");
+  std::int64_t most = 0;
+  for (const std::int64_t tokens : tokens_of(latents)) {
+    most = std::max(most, tokens);
+  }
+  if (most >= kLeastBlocks * kernels::kRowBlock * ranks) {
+    return &shard;
+  }
+  return shard.rank() == 0 ? &whole : nullptr;
+}
+
+std::vector<std::int64_t> NetworkDriver::tokens_of(const Shape& latents) const {
+  std::vector<std::int64_t> tokens;
+  for (const TensorKind& stream : meter_->figures(latents).boundaries[0]) {
+    tokens.push_back(stream.shape[0]);
+  }
+  return tokens;
+}
+
+void NetworkDriver::keep(ExecContext& ctx, const Group& group,
+                         const State& state, int first_skip,
+                         std::span<Boundary> boundaries) const {
+  const Boundary made = named(state, first_skip);
+  ShardContext& shard = *group.shard;
+  if (shard.world_size() == 1) {
+    return store(ctx, made, boundaries);
+  }
+  // Every rank has read what stands there.
+  shard.meet();
+  if (shard.rank() == 0) {
+    Boundary whole;
+    for (const TensorKind& kind :
+         expected_at(group.end_stage - 1, first_skip, group.latents)) {
+      whole.push_back({kind.name, ctx.empty(kind.shape, kind.dtype)});
+    }
+    boundaries[0] = std::move(whole);
+  }
+  shard.meet();
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const Tensor& all = boundaries[0][i].tensor;
+    const RowRange rows = shard.own(all.dim(0));
+    if (rows.size() > 0) {
+      Tensor target = all.slice(rows.begin, rows.end);
+      kernels::copy(ctx, made[i].tensor.item(0), target);
+    }
+  }
+  shard.meet();
 }
 
 Shape NetworkDriver::checked_latents(const Batch& batch) const {
@@ -450,31 +537,39 @@ Tensor NetworkDriver::modulation_of(ExecContext& ctx, const Batch& rows,
 }
 
 template <typename Fn>
-void NetworkDriver::for_each_group(ExecContext& ctx, const Batch& batch,
-                                   const Shape& latents, int begin, int end,
-                                   const Fn& fn) const {
-  const auto step =
-      static_cast<std::size_t>(network_->rows_at_once(latents, ctx.kind()));
+void NetworkDriver::for_each_group(ExecContext& ctx, ShardContext& shard,
+                                   const Batch& batch, const Shape& latents,
+                                   int begin, int end, const Fn& fn) const {
+  // The tokens of one row of a batch lie behind one another.
+  const auto step = shard.world_size() > 1
+                        ? std::size_t{1}
+                        : static_cast<std::size_t>(
+                              network_->rows_at_once(latents, ctx.kind()));
   const std::size_t rows = batch.timesteps.size();
   for (std::size_t at = 0; at < rows; at += step) {
     const Workspace::Scope scope(ctx.workspace());
     const std::size_t size = std::min(step, rows - at);
-    Group group{at, size, rows_of(batch, at, size), {}, latents, begin, end};
+    Group group{at,  size,  rows_of(batch, at, size), {}, latents, begin,
+                end, &shard};
     group.prepared = prepared_of(ctx, group.rows);
-    Pass pass(ctx, *network_, latents, group.prepared,
+    Pass pass(ctx, shard, *network_, latents, group.prepared,
               modulation_of(ctx, group.rows, group.prepared, begin, end), begin,
               end);
     fn(group, pass);
   }
 }
 
-void NetworkDriver::run_stages(Pass& pass, int begin, int end,
+void NetworkDriver::run_stages(Pass& pass, const Group& group,
                                State& state) const {
+  const int begin = group.first_stage;
+  const int end = group.end_stage;
   const int first_block = std::max(begin, 1) - 1;
   const int end_block = std::min(end - 1, num_blocks());
   for (int stage = begin; stage < end; ++stage) {
     if (stage == std::max(begin, 1)) {
-      pass.open_residuals(state);
+      pass.open(state, group.shard->world_size() > 1
+                           ? tokens_of(group.latents)
+                           : std::vector<std::int64_t>());
     }
     const int block = stage - 1;
     const bool is_block = stage > 0 && block < num_blocks();
@@ -523,13 +618,14 @@ void NetworkDriver::replay(ExecContext& ctx, const Group& group,
   ctx.replay(identity_, key, fn);
 }
 
-State NetworkDriver::load(ExecContext& ctx,
+State NetworkDriver::load(ExecContext& ctx, const ShardContext& shard,
                           std::span<const Boundary> boundaries) const {
   State state;
   for (std::size_t i = 0; i < boundaries.front().size(); ++i) {
     std::vector<Tensor> rows;
     for (const Boundary& boundary : boundaries) {
-      rows.push_back(boundary[i].tensor);
+      const RowRange own = shard.own(boundary[i].tensor.dim(0));
+      rows.push_back(boundary[i].tensor.slice(own.begin, own.end));
     }
     const Tensor all = stack_rows(ctx, rows);
     if (boundaries.front()[i].name.starts_with(kSkip)) {

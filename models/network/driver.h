@@ -23,6 +23,11 @@ struct TensorKind;
 /// the streams by name. Where the first stream is the newest skip itself, the
 /// skip alone stands there. The oldest skips may be missing (run_blocks).
 ///
+/// Where a context has a team (ShardTeam), every rank calls with the same
+/// batch. Latents, boundaries and outputs are the whole's and shared by the
+/// ranks; each reads and writes its own tokens, and rank 0 the outputs. Rank 0
+/// alone computes what has fewer than two blocks of tokens for each rank.
+///
 /// A GPU pass is recorded for each number of rows, size of latents, and address
 /// and length of the prompts, unless weights are offloaded
 /// (ExecContext::replay).
@@ -56,6 +61,14 @@ class NetworkDriver final : public Denoiser {
  private:
   struct Group;
 
+  /// Who computes this call with this rank: `shard`, or `whole` where rank 0
+  /// computes alone; null for the ranks that then do nothing. Errors:
+  /// Errc::unsupported for a network or a device without shards.
+  [[nodiscard]] ShardContext* ranks_of(ExecContext& ctx, ShardContext& shard,
+                                       ShardContext& whole,
+                                       const Shape& latents) const;
+  /// Tokens of each stream of the state, on all ranks.
+  [[nodiscard]] std::vector<std::int64_t> tokens_of(const Shape& latents) const;
   /// The rows' one shape of latents. Errors: Errc::shape_mismatch.
   [[nodiscard]] Shape checked_latents(const Batch& batch) const;
   void check_outputs(std::span<const Tensor> outputs,
@@ -87,18 +100,22 @@ class NetworkDriver final : public Denoiser {
   /// Calls fn(begin, rows, pass) for each group of rows, for stages from
   /// `begin` to `end`.
   template <typename Fn>
-  void for_each_group(ExecContext& ctx, const Batch& batch,
+  void for_each_group(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                       const Shape& latents, int begin, int end,
                       const Fn& fn) const;
   /// Runs blocks, with their ticks.
-  void run_stages(Pass& pass, int begin, int end, State& state) const;
+  void run_stages(Pass& pass, const Group& group, State& state) const;
+  /// Copies the state behind the group's stages, with skips from `first_skip`
+  /// on, to its boundaries.
+  void keep(ExecContext& ctx, const Group& group, const State& state,
+            int first_skip, std::span<Boundary> boundaries) const;
   /// Calls fn, or plays what it queued before for the same operands.
   void replay(ExecContext& ctx, const Group& group,
               std::span<const Tensor> operands,
               const std::function<void()>& fn) const;
   [[nodiscard]] bool records(ExecContext& ctx) const;
 
-  [[nodiscard]] State load(ExecContext& ctx,
+  [[nodiscard]] State load(ExecContext& ctx, const ShardContext& shard,
                            std::span<const Boundary> boundaries) const;
   /// The state's tensors by name, with skips from `first_skip` on.
   [[nodiscard]] Boundary named(const State& state, int first_skip) const;

@@ -81,6 +81,10 @@ struct NetworkLayout {
   std::vector<StreamKind> streams;
   std::int64_t out_channels = 0;
   DType compute = DType::f32;
+  /// Whether the tokens of its streams may be divided among ranks: its stages
+  /// then take a stream's rows as they come, and see other rows through
+  /// Pass::attend and Pass::gather alone.
+  bool takes_shards = false;
 };
 
 /// Configuration, weights and arithmetic of a network; nothing else. A network

@@ -48,6 +48,7 @@ std::unique_ptr<ExecContext> metering_context(DeviceKind kind) {
 struct NetworkDescription::Metered {
   std::shared_ptr<const NetworkMeter> meter;
   std::vector<Stage> stages;
+  bool takes_shards = false;
   Condition condition;
   std::vector<std::size_t> block_bytes;
   std::size_t bytes_per_timestep = 0;
@@ -94,6 +95,7 @@ const NetworkDescription::Metered& NetworkDescription::metered(
       read(reader, {0, num_blocks()}, compute);
   auto made = std::make_unique<Metered>();
   made->stages = network->layout().stages;
+  made->takes_shards = network->layout().takes_shards;
   made->block_bytes = reader.block_bytes();
   made->bytes_per_timestep =
       static_cast<std::size_t>(network->table_width()) * sizeof(float);
@@ -116,6 +118,7 @@ DenoiserInfo NetworkDescription::info(const Shape& latents,
   info.class_name = class_name();
   info.latent_shape = latents;
   info.compute = compute;
+  info.takes_shards = metered.takes_shards;
   for (std::size_t i = 0; i < figures.block_flops.size(); ++i) {
     // The hidden state: all streams, the newest skip where that is one.
     const std::vector<TensorKind>& tensors = figures.boundaries[i];

@@ -104,10 +104,14 @@ PartedDenoiser::PartRows PartedDenoiser::rows_of(ExecContext& ctx,
 void PartedDenoiser::predict(ExecContext& ctx, ShardContext& shard,
                              const Batch& batch,
                              std::span<Tensor> outputs) const {
+  if (shard.rank() > 0) {
+    return;  // the ranks would have to share the boundaries
+  }
+  ShardContext whole;
   std::vector<Boundary> boundaries(batch.timesteps.size());
-  embed(ctx, shard, batch, boundaries);
-  run_blocks(ctx, shard, batch, 0, parts_.back()->blocks.end, boundaries);
-  finish(ctx, shard, batch, boundaries, outputs);
+  embed(ctx, whole, batch, boundaries);
+  run_blocks(ctx, whole, batch, 0, parts_.back()->blocks.end, boundaries);
+  finish(ctx, whole, batch, boundaries, outputs);
 }
 
 void PartedDenoiser::embed(ExecContext& ctx, ShardContext& shard,

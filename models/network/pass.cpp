@@ -3,13 +3,15 @@
 #include <utility>
 
 #include "kernels/copy.h"
+#include "kernels/core/error.h"
 
 namespace troupe::models {
 
-Pass::Pass(ExecContext& ctx, const Network& network, const Shape& latent_shape,
-           std::vector<const Prepared*> prepared, Tensor modulation, int begin,
-           int end)
+Pass::Pass(ExecContext& ctx, ShardContext& shard, const Network& network,
+           const Shape& latent_shape, std::vector<const Prepared*> prepared,
+           Tensor modulation, int begin, int end)
     : ctx_(ctx),
+      shard_(shard),
       network_(network),
       latent_shape_(latent_shape),
       prepared_(std::move(prepared)),
@@ -31,7 +33,89 @@ Columns Pass::mod(int stage, std::int64_t width) const {
   return {first_columns_[static_cast<std::size_t>(stage - begin_)], width};
 }
 
-void Pass::open_residuals(const State& state) {
+Tensor Pass::own_rows(const Tensor& all) const {
+  if (!is_divided()) {
+    return all;
+  }
+  const RowRange rows = shard_.own(all.dim(0));
+  return all.slice(rows.begin, rows.end);
+}
+
+Tensor Pass::own(const Tensor& all) const {
+  if (!is_divided()) {
+    return all;
+  }
+  const Tensor rows = own_rows(all.item(0));
+  return rows.reshape(with_rows(1, rows.shape()));
+}
+
+Tensor Pass::take_shared(std::int64_t tokens, std::int64_t width, DType dtype) {
+  if (!is_divided()) {
+    return take({rows(), tokens, width}, dtype);
+  }
+  shared_.push_back(shard_.share({1, tokens, width}, dtype));
+  return own(shared_.back());
+}
+
+const Tensor& Pass::shared(const Tensor& own) const {
+  const std::byte* const first = own.bytes().data();
+  for (const Tensor& all : shared_) {
+    const std::byte* const begin = all.bytes().data();
+    if (begin <= first && first <= begin + all.num_bytes()) {
+      return all;
+    }
+  }
+  throw Error(Errc::internal, network_.layout().place,
+              "ranks share no memory of what all of them read");
+}
+
+Tensor Pass::gather(const Tensor& own) {
+  if (!is_divided()) {
+    return own;
+  }
+  const Tensor all = shared(own);
+  shard_.meet();
+  shared_.clear();
+  return output.empty() ? Tensor() : all;
+}
+
+std::vector<Tensor> Pass::take_attended(
+    std::initializer_list<std::size_t> streams, std::int64_t width) {
+  std::vector<Tensor> parts;
+  if (!is_divided()) {
+    for (const std::size_t stream : streams) {
+      parts.push_back(take({rows(), tokens_[stream], width}));
+    }
+    return parts;
+  }
+  // One stream behind the other, as `attend` reads them.
+  std::int64_t sum = 0;
+  for (const std::size_t stream : streams) {
+    sum += tokens_[stream];
+  }
+  shared_.push_back(shard_.share({1, sum, width}, compute()));
+  std::int64_t begin = 0;
+  for (const std::size_t stream : streams) {
+    const std::int64_t end = begin + tokens_[stream];
+    const Tensor rows = own_rows(shared_.back().item(0).slice(begin, end));
+    parts.push_back(rows.reshape(with_rows(1, rows.shape())));
+    begin = end;
+  }
+  return parts;
+}
+
+Tensor Pass::take_attended(const Tensor& x, std::int64_t width) {
+  return is_divided() ? take_attended({0}, width)[0]
+                      : take({x.dim(0), x.dim(1), width});
+}
+
+void Pass::open(const State& state, std::vector<std::int64_t> tokens) {
+  tokens_ = std::move(tokens);
+  if (tokens_.empty()) {
+    for (const Stream& stream : state.streams) {
+      tokens_.push_back(stream.x.dim(1));
+    }
+  }
   const std::vector<StreamKind>& kinds = network_.layout().streams;
   residuals_.resize(kinds.size());
   for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -88,6 +172,18 @@ Tensor joined(Pass& pass, std::span<const AttentionStream> streams,
 void Pass::attend(std::span<const AttentionStream> streams,
                   std::int64_t num_heads, std::int64_t head_dim,
                   std::span<Tensor> outs) {
+  if (is_divided()) {
+    const Tensor keys = shared(streams[0].k.base);
+    const Tensor values = shared(streams[0].v.base);
+    shard_.meet();
+    shared_.clear();
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      kernels::attention(ctx_, streams[i].q, {keys, streams[i].k.column},
+                         {values, streams[i].v.column}, num_heads, head_dim,
+                         outs[i]);
+    }
+    return;
+  }
   if (streams.size() == 1) {
     const AttentionStream& only = streams[0];
     return kernels::attention(ctx_, only.q, only.k, only.v, num_heads, head_dim,

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/attention.h"
 #include "kernels/core/context.h"
+#include "kernels/core/shard_context.h"
 #include "kernels/residual_stream.h"
 #include "models/layers/ping_pong.h"
 #include "models/network/network.h"
@@ -29,15 +31,17 @@ struct AttentionStream {
 };
 
 /// One run through consecutive stages for rows that are computed together: what
-/// a stage may use. Memory comes from the workspace and ends with the driver's
-/// scope. Thread: that of the context.
+/// a stage may use. Where several ranks compute it, a stage has this rank's
+/// tokens of every stream, and is written as if they were all. Memory comes
+/// from the workspace and ends with the driver's scope. Thread: that of the
+/// context.
 class Pass {
  public:
   /// For stages from `begin` to `end`. `prepared`: of each row; `modulation`:
-  /// of these stages.
-  Pass(ExecContext& ctx, const Network& network, const Shape& latent_shape,
-       std::vector<const Prepared*> prepared, Tensor modulation, int begin,
-       int end);
+  /// of these stages. With several ranks there is one row.
+  Pass(ExecContext& ctx, ShardContext& shard, const Network& network,
+       const Shape& latent_shape, std::vector<const Prepared*> prepared,
+       Tensor modulation, int begin, int end);
 
   [[nodiscard]] ExecContext& ctx() noexcept { return ctx_; }
   [[nodiscard]] Workspace& workspace() noexcept { return ctx_.workspace(); }
@@ -63,8 +67,28 @@ class Pass {
 
   /// [B, C, H, W] f32, which the first stage reads.
   Tensor latents;
-  /// [B, out channels, H, W] f32, which the last stage writes.
+  /// [B, out channels, H, W] f32, which the last stage writes. Empty on ranks
+  /// that write none.
   Tensor output;
+
+  /// This rank's tokens of `all` [B, N, …] or, for `own_rows`, of `all` [N, …].
+  [[nodiscard]] Tensor own(const Tensor& all) const;
+  [[nodiscard]] Tensor own_rows(const Tensor& all) const;
+  /// Memory [B, n, width] for this rank's tokens of a stream of N tokens that
+  /// `gather` shows whole.
+  [[nodiscard]] Tensor take_shared(std::int64_t tokens, std::int64_t width,
+                                   DType dtype);
+  /// All tokens [B, N, width] of what `take_shared` gave, once every rank has
+  /// written its own. To be read before the next `attend` or `gather`. Ranks
+  /// without an `output` get an empty tensor.
+  [[nodiscard]] Tensor gather(const Tensor& own);
+  /// Memory [B, n, width] for this rank's tokens of each of these streams of
+  /// the state, in the order in which `attend` gets them: of tensors that it
+  /// reads keys or values from. Not to be written again behind that `attend`.
+  [[nodiscard]] std::vector<Tensor> take_attended(
+      std::initializer_list<std::size_t> streams, std::int64_t width);
+  /// The same for a network of one stream, with tokens x [B, n, …].
+  [[nodiscard]] Tensor take_attended(const Tensor& x, std::int64_t width);
 
   /// [B, W] f32.
   [[nodiscard]] const Tensor& modulation() const noexcept {
@@ -80,7 +104,8 @@ class Pass {
   [[nodiscard]] PingPong& hidden() noexcept { return *hidden_; }
 
   /// The only attention of a network over its tokens. The queries of every
-  /// stream attend to the keys of all streams, in the order of `streams`.
+  /// stream attend to the keys of all streams, in the order of `streams`. Keys
+  /// and values lie in memory of `take_attended`.
   /// outs: [B, N of the stream, heads · head_dim].
   void attend(std::span<const AttentionStream> streams, std::int64_t num_heads,
               std::int64_t head_dim, std::span<Tensor> outs);
@@ -98,13 +123,19 @@ class Pass {
   /// Progress inside a long stage; honours a stop. Errors: Errc::interrupted.
   void tick() { ctx_.tick(0); }
 
-  /// Begins the residual streams, behind the stage that embeds.
-  void open_residuals(const State& state);
+  /// Begins the residual streams, behind the stage that embeds. tokens: of each
+  /// stream on all ranks; empty: there is one rank.
+  void open(const State& state, std::vector<std::int64_t> tokens);
   /// After it the state's streams hold every addition.
   void settle();
 
  private:
+  [[nodiscard]] bool is_divided() const { return shard_.world_size() > 1; }
+  /// The shared memory that a view of this rank's tokens lies in.
+  [[nodiscard]] const Tensor& shared(const Tensor& own) const;
+
   ExecContext& ctx_;
+  ShardContext& shard_;
   const Network& network_;
   const Shape& latent_shape_;
   std::vector<const Prepared*> prepared_;
@@ -112,6 +143,8 @@ class Pass {
   std::vector<std::int64_t> first_columns_;  ///< of each stage from begin_
   int begin_;
   std::vector<std::optional<kernels::ResidualStream>> residuals_;
+  std::vector<std::int64_t> tokens_;  ///< of each stream, on all ranks
+  std::vector<Tensor> shared_;        ///< taken since the ranks last met
   std::optional<PingPong> hidden_;
 };
 

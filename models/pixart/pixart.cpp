@@ -158,7 +158,8 @@ class PixArt final : public Network {
                      static_cast<std::size_t>(config.num_layers) + 2),
                  .streams = {{"hidden_states", true}},
                  .out_channels = config.out_channels,
-                 .compute = compute}),
+                 .compute = compute,
+                 .takes_shards = true}),
         config_(config),
         patches_(config.grid(), config.width(), config.interpolation_scale),
         weights_(read_weights(reader, config, segment, patches_)) {}
@@ -261,7 +262,7 @@ class PixArt final : public Network {
     const AdalnShape shape = config_.block_shape();
     const Tensor& x = state.streams[0].x;
     const Workspace::Scope scope(pass.workspace());
-    BlockBuffers buffers(pass, shape, x.dim(1));
+    BlockBuffers buffers(pass, shape, x);
     add_self_attention(pass, shape, block, mod, config_.norm_eps, buffers);
     add_cross_attention(pass, stage - 1, x, buffers);
     add_feed_forward(pass, shape, block, mod, config_.norm_eps, buffers);
@@ -296,10 +297,10 @@ class PixArt final : public Network {
     if (compute() != DType::f32) {
       kernels::convert(pass.ctx(), x, buffers.normed);  // [B, N, D]
     }
-    Tensor queries = buffers.third(0);
+    Tensor queries = buffers.quarter(0);
     kernels::linear(pass.ctx(), compute() == DType::f32 ? x : buffers.normed,
                     block.cross_query, Activation::none, queries);  // [B, N, D]
-    Tensor attended = buffers.third(1);
+    Tensor attended = buffers.quarter(1);
     pass.attend_prompt(queries,
                        static_cast<std::size_t>(index - segment().begin),
                        config_.num_attention_heads, config_.attention_head_dim,

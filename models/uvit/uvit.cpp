@@ -149,7 +149,8 @@ class UVit final : public Network {
                  .stages = stages_of(config),
                  .streams = {{"hidden"}},
                  .out_channels = config.in_chans,
-                 .compute = compute}),
+                 .compute = compute,
+                 .takes_shards = true}),
         config_(config),
         latents_(config.latent_shape()),
         tokens_(kExtras + config.grid().num_tokens(latents_)) {
@@ -246,7 +247,7 @@ class UVit final : public Network {
     const std::int64_t rows = pass.rows();
     const std::int64_t d = config_.embed_dim;
     Tensor x = pass.take({rows, tokens_, d}, DType::f32);
-    state.streams = {{"hidden", x}};
+    state.streams = {{"hidden", pass.own(x)}};
     const Workspace::Scope scope(pass.workspace());
     Tensor patches = pass.take({rows, tokens_ - kExtras, d}, DType::f32);
     embed_patches(pass, config_.patch_size, patch_, patches);
@@ -264,10 +265,14 @@ class UVit final : public Network {
   void finish(Pass& pass, const Tensor& x) const {
     ExecContext& ctx = pass.ctx();
     const Workspace::Scope scope(pass.workspace());
-    Tensor normed = pass.take(x.shape());
+    Tensor normed = pass.take_shared(tokens_, x.dim(2), compute());
     kernels::layer_norm(ctx, x, norm_.weight, norm_.bias, kEps, normed);
+    const Tensor all = pass.gather(normed);
+    if (all.empty()) {
+      return;
+    }
     Tensor patches = pass.take({x.dim(0), tokens_ - kExtras, x.dim(2)});
-    kernels::gather(ctx, tokens_of(normed, kExtras, tokens_), patches);
+    kernels::gather(ctx, tokens_of(all, kExtras, tokens_), patches);
     finish_patches(pass, config_.patch_size, decoder_, patches);
     if (config_.conv) {
       const Shape last{x.dim(0), latents_[1], latents_[2], latents_[0]};

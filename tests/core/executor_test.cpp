@@ -239,20 +239,10 @@ TEST(ShardContext, DefaultIsTheWholeWithoutExchange) {
   ShardContext shard;
   EXPECT_EQ(shard.rank(), 0);
   EXPECT_EQ(shard.world_size(), 1);
-  EXPECT_EQ(shard.counts(77), std::vector<std::int64_t>{77});
-  EXPECT_EQ(shard.token_offset(77), 0);
-  const Tensor q = Tensor::zeros(Shape{1, 2, 4}, DType::f32);
-  const Tensor k = Tensor::zeros(Shape{1, 3, 4}, DType::f32);
-  const Tensor v = Tensor::zeros(Shape{1, 3, 5}, DType::f32);
-  shard.start(v);
-  shard.start(q, k);
-  const ShardContext::Operands operands = shard.finish();
-  EXPECT_EQ(operands.q.bytes().data(), q.bytes().data());
-  EXPECT_EQ(operands.k.bytes().data(), k.bytes().data());
-  EXPECT_EQ(operands.v.bytes().data(), v.bytes().data());
-  std::vector<double> values = {1.5, 2.5};
-  shard.reduce(values);
-  EXPECT_EQ(values, (std::vector<double>{1.5, 2.5}));
+  EXPECT_EQ(shard.own(77).begin, 0);
+  EXPECT_EQ(shard.own(77).end, 77);
+  EXPECT_EQ(shard.share({2, 3}, DType::bf16).shape(), (Shape{2, 3}));
+  shard.meet();
 }
 
 }  // namespace

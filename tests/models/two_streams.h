@@ -107,7 +107,8 @@ class TwoStreams final : public Network {
                  .stages = stages_of(config),
                  .streams = {{"hidden"}, {"text", true}},
                  .out_channels = kChannels,
-                 .compute = compute}),
+                 .compute = compute,
+                 .takes_shards = true}),
         config_(config) {
     const std::int64_t width = config.width();
     if (segment.begin == 0) {
@@ -220,9 +221,11 @@ class TwoStreams final : public Network {
         is_double(index) ? Columns{mod.at(kParts), mod.width} : mod;
     const Layers& text_layers = is_double(index) ? block.text : block.image;
     const std::int64_t tokens = x.dim(1);
-    attend(pass, image, text, block.image, text_layers, mod, text_mod, tokens);
+    const std::int64_t text_tokens = state.streams[1].x.dim(1);
+    attend(pass, image, text, block.image, text_layers, mod, text_mod, tokens,
+           text_tokens);
     add_mlp(pass, image, block.image, mod, tokens);
-    add_mlp(pass, text, text_layers, text_mod, config_.text_tokens);
+    add_mlp(pass, text, text_layers, text_mod, text_tokens);
     image.settle(pass.ctx());
     if (stage == 1) {
       state.skips.push_back(x);
@@ -243,14 +246,15 @@ class TwoStreams final : public Network {
 
   void embed(Pass& pass, State& state) const {
     const std::int64_t tokens = pass.latent_shape()[1] * pass.latent_shape()[2];
-    Tensor x = pass.take({pass.rows(), tokens, config_.width()}, DType::f32);
-    Tensor text = pass.take({pass.rows(), config_.text_tokens, config_.width()},
-                            DType::f32);
+    Tensor x =
+        pass.own(pass.take({pass.rows(), tokens, config_.width()}, DType::f32));
+    Tensor text = pass.own(pass.take(
+        {pass.rows(), config_.text_tokens, config_.width()}, DType::f32));
     state.streams = {{"hidden", x}, {"text", text}};
     embed_patches(pass, 1, image_in_, x);
     std::vector<Tensor> texts;
     for (std::int64_t i = 0; i < pass.rows(); ++i) {
-      texts.push_back(pass.prepared(i).prompt[0].item(0));
+      texts.push_back(pass.own_rows(pass.prepared(i).prompt[0].item(0)));
     }
     kernels::gather(pass.ctx(), texts, text);
   }
@@ -258,9 +262,11 @@ class TwoStreams final : public Network {
   void finish(Pass& pass, const State& state) const {
     const Tensor& x = state.streams[0].x;
     const Workspace::Scope scope(pass.workspace());
-    Tensor narrow = pass.take(x.shape());
+    const Shape& latents = pass.latent_shape();
+    Tensor narrow =
+        pass.take_shared(latents[1] * latents[2], x.dim(2), compute());
     kernels::convert(pass.ctx(), x, narrow);
-    finish_patches(pass, 1, image_out_, narrow);
+    finish_patches(pass, 1, image_out_, pass.gather(narrow));
   }
 
   /// Cosines or sines [tokens, head_dim / 2] of the text's or of the image's
@@ -292,41 +298,40 @@ class TwoStreams final : public Network {
         {tokens, pairs}, make);
   }
 
-  /// The stream's queries, keys and values [B, N, 3D], normed and turned.
-  [[nodiscard]] Tensor project(Pass& pass, kernels::ResidualStream& stream,
-                               const Layers& layers, const Columns& mod,
-                               std::int64_t tokens, bool is_text) const {
+  /// The stream's queries, keys and values qkv [B, N, 3D], normed and turned.
+  void project(Pass& pass, kernels::ResidualStream& stream,
+               const Layers& layers, const Columns& mod, bool is_text,
+               Tensor& qkv) const {
     const std::int64_t width = config_.width();
-    Tensor normed = pass.take({pass.rows(), tokens, width});
-    Tensor qkv = pass.take({pass.rows(), tokens, 3 * width});
+    const Workspace::Scope scope(pass.workspace());
+    Tensor normed = pass.take({qkv.dim(0), qkv.dim(1), width});
     stream.layer_norm_modulate(pass.ctx(), mod.at(0), mod.at(1), kEps, normed);
     kernels::linear(pass.ctx(), normed, layers.qkv, Activation::none, qkv);
-    const Tensor cosines = angles(pass, is_text, false);
-    const Tensor sines = angles(pass, is_text, true);
+    const Tensor cosines = pass.own_rows(angles(pass, is_text, false));
+    const Tensor sines = pass.own_rows(angles(pass, is_text, true));
     kernels::HeadsView q{qkv, 0};
     kernels::HeadsView k{qkv, width};
     kernels::rms_norm_rope(pass.ctx(), layers.norm_q, cosines, sines,
                            config_.heads, config_.head_dim, kEps, q);
     kernels::rms_norm_rope(pass.ctx(), layers.norm_k, cosines, sines,
                            config_.heads, config_.head_dim, kEps, k);
-    return qkv;
   }
 
   void attend(Pass& pass, kernels::ResidualStream& image,
               kernels::ResidualStream& text, const Layers& image_layers,
               const Layers& text_layers, const Columns& mod,
-              const Columns& text_mod, std::int64_t tokens) const {
+              const Columns& text_mod, std::int64_t tokens,
+              std::int64_t text_tokens) const {
     const Workspace::Scope scope(pass.workspace());
     const std::int64_t width = config_.width();
-    const Tensor of_text =
-        project(pass, text, text_layers, text_mod, config_.text_tokens, true);
-    const Tensor of_image =
-        project(pass, image, image_layers, mod, tokens, false);
-    const auto views = [&](const Tensor& qkv) {
-      return AttentionStream{{qkv, 0}, {qkv, width}, {qkv, 2 * width}};
+    std::vector<Tensor> qkv = pass.take_attended({1, 0}, 3 * width);
+    project(pass, text, text_layers, text_mod, true, qkv[0]);
+    project(pass, image, image_layers, mod, false, qkv[1]);
+    const auto views = [&](const Tensor& of) {
+      return AttentionStream{{of, 0}, {of, width}, {of, 2 * width}};
     };
-    const AttentionStream streams[] = {views(of_text), views(of_image)};
-    Tensor outs[] = {pass.take({pass.rows(), config_.text_tokens, width}),
+    const AttentionStream streams[] = {views(qkv[0]), views(qkv[1])};
+    Tensor outs[] = {pass.take({pass.rows(), text_tokens, width}),
                      pass.take({pass.rows(), tokens, width})};
     pass.attend(streams, config_.heads, config_.head_dim, outs);
     text.add_gated_linear(pass.ctx(), outs[0], text_layers.out, text_mod.at(2));

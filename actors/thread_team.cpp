@@ -1,0 +1,263 @@
+#include "actors/thread_team.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core/pool.h"
+#include "kernels/row_blocks.h"
+
+namespace troupe::actors {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a rank looks for the others before it sleeps: longer than a group
+/// of threads takes to wake.
+constexpr auto kLook = std::chrono::microseconds(100);
+/// Of the measured share: passes differ by more than ranks do.
+constexpr double kFollows = 0.5;
+/// A rank keeps at least this part of an equal share: one that has nothing is
+/// never measured again.
+constexpr double kLeast = 0.05;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Returns when `value` is no longer `old`.
+void wait_for_change(const std::atomic<std::uint32_t>& value,
+                     std::uint32_t old) {
+  const Clock::time_point begin = Clock::now();
+  while (value.load(std::memory_order_acquire) == old) {
+    if (Clock::now() - begin > kLook) {
+      return value.wait(old, std::memory_order_acquire);
+    }
+  }
+}
+
+}  // namespace
+
+class ThreadTeam::Rank final : public ShardContext {
+ public:
+  Rank(ThreadTeam& team, int index, ExecContext* lead, int threads)
+      : team_(team),
+        index_(index),
+        own_(lead == nullptr ? std::make_unique<ExecContext>(threads)
+                             : nullptr),
+        ctx(lead == nullptr ? *own_ : *lead) {}
+
+  [[nodiscard]] int rank() const override { return index_; }
+  [[nodiscard]] int world_size() const override {
+    return static_cast<int>(team_.ranks_.size());
+  }
+  [[nodiscard]] RowRange own(std::int64_t rows) const override {
+    return team_.own(index_, rows);
+  }
+  [[nodiscard]] Tensor share(const Shape& shape, DType dtype) override {
+    return team_.share(*this, shape, dtype);
+  }
+  void meet() override { team_.meet(*this); }
+
+ private:
+  ThreadTeam& team_;
+  int index_;
+  std::unique_ptr<ExecContext> own_;
+
+ public:
+  ExecContext& ctx;
+  std::int64_t generation = 0;  ///< meetings so far
+  std::size_t shared = 0;       ///< calls of `share` since the last one
+  double seconds = 0;           ///< of this pass
+  double waited = 0;            ///< of these, for others
+  std::thread thread;           ///< none: the lead's
+};
+
+ThreadTeam::ThreadTeam(ExecContext& lead, int ranks)
+    : shares_(static_cast<std::size_t>(ranks), 1.0 / ranks) {
+  for (int r = 0; r < ranks; ++r) {
+    ranks_.push_back(std::make_unique<Rank>(*this, r, r == 0 ? &lead : nullptr,
+                                            lead.num_threads()));
+  }
+  for (int r = 1; r < ranks; ++r) {
+    Rank& rank = *ranks_[static_cast<std::size_t>(r)];
+    try {
+      rank.thread = std::thread([this, &rank] { serve(rank); });
+    } catch (const std::system_error& error) {
+      end_threads();
+      throw thread_refusal(r - 1, ranks - 1, error);
+    }
+  }
+}
+
+ThreadTeam::~ThreadTeam() { end_threads(); }
+
+void ThreadTeam::end_threads() noexcept {
+  stop_ = true;
+  ++round_;
+  round_.notify_all();
+  for (const auto& rank : ranks_) {
+    if (rank->thread.joinable()) {
+      rank->thread.join();
+    }
+  }
+}
+
+void ThreadTeam::fix_shares(std::vector<double> shares) {
+  require(shares.size() == ranks_.size() &&
+              std::ranges::all_of(shares, [](double s) { return s > 0; }),
+          Errc::invalid_argument, "shards", "expected a share for each rank");
+  shares_ = std::move(shares);
+  balances_ = false;
+}
+
+RowRange ThreadTeam::own(int rank, std::int64_t rows) const {
+  const std::int64_t blocks =
+      (rows + kernels::kRowBlock - 1) / kernels::kRowBlock;
+  // The same sum for the end of a rank and the begin of the next one.
+  const auto bound = [&](int r) {
+    if (r == static_cast<int>(shares_.size())) {
+      return rows;
+    }
+    double before = 0;
+    for (int i = 0; i < r; ++i) {
+      before += shares_[static_cast<std::size_t>(i)];
+    }
+    const auto block = static_cast<std::int64_t>(
+        std::llround(before * static_cast<double>(blocks)));
+    return std::min(block * kernels::kRowBlock, rows);
+  };
+  return {bound(rank), bound(rank + 1)};
+}
+
+Tensor ThreadTeam::share(Rank& rank, const Shape& shape, DType dtype) {
+  const std::int64_t bytes =
+      shape.num_elements() * static_cast<std::int64_t>(size_of(dtype));
+  const std::lock_guard lock(mutex_);
+  std::vector<Slot>& slots = slots_[rank.generation % 2];
+  const std::size_t index = rank.shared++;
+  if (index == slots.size()) {
+    slots.emplace_back();
+  }
+  Slot& slot = slots[index];
+  if (slot.generation != rank.generation) {  // the first rank to ask
+    slot.generation = rank.generation;
+    if (slot.memory.empty() || slot.memory.num_elements() < bytes) {
+      slot.memory = {};
+      slot.memory = Tensor({bytes}, DType::u8);
+    }
+  }
+  return {slot.memory.owner(), shape, dtype, {}};
+}
+
+void ThreadTeam::meet(Rank& rank) {
+  const Clock::time_point begin = Clock::now();
+  const std::uint32_t meeting = meeting_.load(std::memory_order_acquire);
+  const auto all = static_cast<std::uint32_t>(ranks_.size());
+  if (!broken_ && arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == all) {
+    arrived_ = 0;
+    meeting_.fetch_add(1, std::memory_order_acq_rel);
+    meeting_.notify_all();
+  } else if (!broken_) {
+    wait_for_change(meeting_, meeting);
+  }
+  require(!broken_, Errc::interrupted, "shards", "another rank failed");
+  ++rank.generation;
+  rank.shared = 0;
+  rank.waited += seconds_since(begin);
+}
+
+void ThreadTeam::compute(Rank& rank, const Pass& pass) noexcept {
+  const Clock::time_point begin = Clock::now();
+  rank.waited = 0;
+  rank.shared = 0;
+  try {
+    pass(rank.ctx, rank);
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!error_) {
+        error_ = std::current_exception();
+      }
+    }
+    broken_ = true;
+    ++meeting_;
+    meeting_.notify_all();
+  }
+  rank.seconds = seconds_since(begin);
+}
+
+void ThreadTeam::serve(Rank& rank) {
+  use_one_openmp_thread();
+  std::uint32_t round = 0;
+  while (true) {
+    wait_for_change(round_, round);
+    round = round_.load(std::memory_order_acquire);
+    if (stop_) {
+      return;
+    }
+    compute(rank, *pass_);
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      unfinished_.notify_all();
+    }
+  }
+}
+
+void ThreadTeam::run(const Pass& pass) {
+  // After a broken pass ranks have met unequally often.
+  std::int64_t generation = 0;
+  for (const auto& rank : ranks_) {
+    generation = std::max(generation, rank->generation + 1);
+  }
+  for (const auto& rank : ranks_) {
+    rank->generation = generation;
+  }
+  arrived_ = 0;
+  broken_ = false;
+  error_ = nullptr;
+  pass_ = &pass;
+  unfinished_ = static_cast<std::uint32_t>(ranks_.size() - 1);
+  round_.fetch_add(1, std::memory_order_acq_rel);
+  round_.notify_all();
+  compute(*ranks_[0], pass);
+  std::uint32_t left = unfinished_.load(std::memory_order_acquire);
+  while (left > 0) {
+    unfinished_.wait(left, std::memory_order_acquire);
+    left = unfinished_.load(std::memory_order_acquire);
+  }
+  if (error_) {
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+  balance();
+}
+
+void ThreadTeam::balance() {
+  if (!balances_) {
+    return;
+  }
+  std::vector<double> speeds;
+  double sum = 0;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const double busy = ranks_[r]->seconds - ranks_[r]->waited;
+    if (!(busy > 0) || !(ranks_[r]->waited >= 0)) {
+      return;
+    }
+    speeds.push_back(shares_[r] / busy);
+    sum += speeds.back();
+  }
+  const double least = kLeast / static_cast<double>(ranks_.size());
+  double total = 0;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    shares_[r] += kFollows * (speeds[r] / sum - shares_[r]);
+    shares_[r] = std::max(shares_[r], least);
+    total += shares_[r];
+  }
+  for (double& share : shares_) {
+    share /= total;
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,209 @@
+#include "actors/thread_team.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "kernels/core/noise.h"
+#include "kernels/linear.h"
+#include "models/description.h"
+#include "models/files/weight_source.h"
+#include "tests/models/two_streams.h"
+
+namespace troupe::actors {
+namespace {
+
+using models::Batch;
+using models::Denoiser;
+using models::PreparedPtr;
+
+struct Drawn {
+  std::unique_ptr<models::DenoiserDescription> network;
+  Shape latents;
+  std::string what;
+};
+
+/// Cases from one seed.
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : engine_(seed) {}
+
+  std::int64_t number(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(engine_);
+  }
+  bool coin() { return number(0, 1) == 1; }
+  double share() {
+    return std::uniform_real_distribution<double>(0.05, 1)(engine_);
+  }
+
+  /// A small network with at least `tokens` tokens of an image.
+  Drawn network(std::int64_t tokens) {
+    std::int64_t side = 2;
+    while (side * side < tokens) {
+      ++side;
+    }
+    side += number(0, 3);
+    const std::int64_t heads = number(1, 5);
+    const std::int64_t blocks = number(1, 3);
+    const auto described = [&](const std::string& json) {
+      const models::Json config = models::Json::parse(json, "drawn");
+      return models::find_denoiser(config, config.string("_class_name", ""))
+          .describe(config);
+    };
+    const auto text = [](std::int64_t n) { return std::to_string(n); };
+    switch (number(0, 3)) {
+      case 0:
+        return {described(
+                    R"({"_class_name":"DiTTransformer2DModel","patch_size":2,
+                        "attention_head_dim":16,"num_embeds_ada_norm":9,
+                        "num_attention_heads":)" +
+                    text(heads) + R"(,"num_layers":)" + text(blocks) +
+                    R"(,"sample_size":)" + text(2 * side) + "}"),
+                {4, 2 * side, 2 * side},
+                "DiT"};
+      case 1:
+        return {described(
+                    R"({"_class_name":"PixArtTransformer2DModel",
+                        "patch_size":2,"attention_head_dim":16,
+                        "norm_type":"ada_norm_single","out_channels":8,
+                        "caption_channels":24,"num_attention_heads":)" +
+                    text(heads) + R"(,"cross_attention_dim":)" +
+                    text(16 * heads) + R"(,"num_layers":)" + text(blocks) +
+                    R"(,"sample_size":)" + text(2 * side) + "}"),
+                {4, 2 * side, 2 * side + 2 * number(0, 3)},
+                "PixArt"};
+      case 2:
+        return {described(
+                    R"({"_class_name":"UViT","patch_size":2,"in_chans":4,
+                        "num_classes":9,"embed_dim":)" +
+                    text(16 * heads) + R"(,"num_heads":)" + text(heads) +
+                    R"(,"depth":)" + text(blocks) + R"(,"conv":)" +
+                    (coin() ? "true" : "false") + R"(,"img_size":)" +
+                    text(2 * side) + "}"),
+                {4, 2 * side, 2 * side},
+                "U-ViT"};
+      default: {
+        models::two_streams::Config config{.head_dim = 12};
+        config.heads = heads;
+        config.text_tokens = number(1, 200);
+        const Shape latents{4, side, side + number(0, 5)};
+        return {std::make_unique<models::two_streams::Description>(config),
+                latents, "two streams"};
+      }
+    }
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// Rows of one network.
+struct Rows {
+  Rows(ExecContext& ctx, const Drawn& drawn, const Denoiser& network,
+       std::int64_t count)
+      : latent_shape(drawn.latents) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      fill_normal({.seed = static_cast<std::uint64_t>(i)},
+                  latents.emplace_back(drawn.latents, DType::f32));
+      timesteps.push_back(900.0 - 130.0 * static_cast<double>(i));
+      prepared.push_back(
+          network.prepare(ctx, drawn.network->any_condition({})));
+      conditions.push_back(prepared.back().get());
+      outputs.emplace_back(
+          with_channels(drawn.latents, network.info().out_channels),
+          DType::f32);
+    }
+  }
+  [[nodiscard]] Batch batch() const {
+    return {latents, timesteps, conditions, latent_shape};
+  }
+
+  Shape latent_shape;
+  std::vector<Tensor> latents;
+  std::vector<double> timesteps;
+  std::vector<PreparedPtr> prepared;
+  std::vector<const models::PreparedCondition*> conditions;
+  std::vector<Tensor> outputs;
+};
+
+int num_cases(int ordinary) {
+  const char* const wanted = std::getenv("TROUPE_SHARD_CASES");
+  return wanted == nullptr ? ordinary : std::atoi(wanted);
+}
+
+// Networks, sizes, ranks, shares, cuts and types are drawn.
+TEST(ThreadTeam, GivesTheBytesOfOneRank) {
+  const int cases = num_cases(60);
+  for (int seed = 0; seed < cases; ++seed) {
+    Draw draw(static_cast<unsigned>(seed));
+    const int ranks = static_cast<int>(draw.number(2, 5));
+    const Drawn drawn = draw.network(128 * ranks);
+    const DType compute = draw.coin() && kernels::supports(DType::bf16)
+                              ? DType::bf16
+                              : DType::f32;
+    ExecContext lead(static_cast<int>(draw.number(1, 2)));
+    models::RandomWeights weights(lead, 7);
+    const auto network = drawn.network->load(lead, compute, weights);
+    Rows alone(lead, drawn, *network, draw.number(1, 2));
+    ShardContext whole;
+    network->predict(lead, whole, alone.batch(), alone.outputs);
+
+    ThreadTeam team(lead, ranks);
+    if (draw.coin()) {
+      std::vector<double> shares;
+      double sum = 0;
+      for (int r = 0; r < ranks; ++r) {
+        sum += shares.emplace_back(draw.share());
+      }
+      for (double& share : shares) {
+        share /= sum;
+      }
+      team.fix_shares(shares);
+    }
+    Rows shared(lead, drawn, *network,
+                static_cast<std::int64_t>(alone.latents.size()));
+    const auto expect_same = [&](const char* how) {
+      for (std::size_t i = 0; i < alone.outputs.size(); ++i) {
+        ASSERT_TRUE(bytes_equal(shared.outputs[i], alone.outputs[i]))
+            << "seed " << seed << ", " << drawn.what << " "
+            << to_string(drawn.latents) << ", " << ranks << " ranks, "
+            << to_string(compute) << ", " << how;
+        std::fill_n(shared.outputs[i].data<float>(),
+                    shared.outputs[i].num_elements(), 0.0F);
+      }
+    };
+    // Twice: the second pass has shares by the first one's times.
+    for (int pass = 0; pass < 2; ++pass) {
+      team.run([&](ExecContext& ctx, ShardContext& shard) {
+        network->predict(ctx, shard, shared.batch(), shared.outputs);
+      });
+      expect_same("whole");
+    }
+    const int blocks = static_cast<int>(network->info().blocks.size());
+    const int cut = static_cast<int>(draw.number(0, blocks));
+    std::vector<Boundary> boundaries(shared.latents.size());
+    team.run([&](ExecContext& ctx, ShardContext& shard) {
+      network->embed(ctx, shard, shared.batch(), boundaries);
+      network->run_blocks(ctx, shard, shared.batch(), 0, cut, boundaries);
+    });
+    // A boundary is whole: any number of ranks goes on with it.
+    if (draw.coin()) {
+      network->run_blocks(lead, whole, shared.batch(), cut, blocks, boundaries);
+    } else {
+      team.run([&](ExecContext& ctx, ShardContext& shard) {
+        network->run_blocks(ctx, shard, shared.batch(), cut, blocks,
+                            boundaries);
+      });
+    }
+    team.run([&](ExecContext& ctx, ShardContext& shard) {
+      network->finish(ctx, shard, shared.batch(), boundaries, shared.outputs);
+    });
+    expect_same("cut");
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors
