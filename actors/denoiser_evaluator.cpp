@@ -38,15 +38,6 @@ std::vector<Boundary> by_branch(Boundary joined, std::size_t branches) {
   return parts;
 }
 
-/// Calls `pass` for each rank of the context's team, or for it alone.
-void with_ranks(ExecContext& ctx, const ShardTeam::Pass& pass) {
-  if (ctx.team() != nullptr) {
-    return ctx.team()->run(pass);
-  }
-  ShardContext whole;
-  pass(ctx, whole);
-}
-
 void append(Boundary& to, Boundary part) {
   std::move(part.begin(), part.end(), std::back_inserter(to));
 }

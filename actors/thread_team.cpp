@@ -43,12 +43,8 @@ void wait_for_change(const std::atomic<std::uint32_t>& value,
 
 class ThreadTeam::Rank final : public ShardContext {
  public:
-  Rank(ThreadTeam& team, int index, ExecContext* lead, int threads)
-      : team_(team),
-        index_(index),
-        own_(lead == nullptr ? std::make_unique<ExecContext>(threads)
-                             : nullptr),
-        ctx(lead == nullptr ? *own_ : *lead) {}
+  Rank(ThreadTeam& team, int index, int threads)
+      : ctx(threads), team_(team), index_(index) {}
 
   [[nodiscard]] int rank() const override { return index_; }
   [[nodiscard]] int world_size() const override {
@@ -62,26 +58,25 @@ class ThreadTeam::Rank final : public ShardContext {
   }
   void meet() override { team_.meet(*this); }
 
- private:
-  ThreadTeam& team_;
-  int index_;
-  std::unique_ptr<ExecContext> own_;
-
- public:
-  ExecContext& ctx;
+  ExecContext ctx;
   std::int64_t generation = 0;  ///< meetings so far
   std::size_t shared = 0;       ///< calls of `share` since the last one
   double seconds = 0;           ///< of this pass
   double waited = 0;            ///< of these, for others
   std::thread thread;           ///< none: the lead's
+
+ private:
+  ThreadTeam& team_;
+  int index_;
 };
 
 ThreadTeam::ThreadTeam(ExecContext& lead, int ranks)
     : shares_(static_cast<std::size_t>(ranks), 1.0 / ranks) {
+  const int threads = std::max(lead.num_threads() / ranks, 1);
   for (int r = 0; r < ranks; ++r) {
-    ranks_.push_back(std::make_unique<Rank>(*this, r, r == 0 ? &lead : nullptr,
-                                            lead.num_threads()));
+    ranks_.push_back(std::make_unique<Rank>(*this, r, threads));
   }
+  ranks_[0]->ctx.follow(lead);
   for (int r = 1; r < ranks; ++r) {
     Rank& rank = *ranks_[static_cast<std::size_t>(r)];
     try {

@@ -24,8 +24,9 @@ namespace troupe::actors {
 /// kernels::kRowBlock. Thread: that of the lead's context.
 class ThreadTeam final : public ShardTeam {
  public:
-  /// lead: the worker's context, rank 0; it must outlive the team. `ranks` − 1
-  /// more contexts of as many threads are made. Errors: those of ThreadPool.
+  /// lead: the worker's context; it must outlive the team. Each rank gets a
+  /// context with an equal part of its threads, at least one. Errors: those of
+  /// ThreadPool.
   ThreadTeam(ExecContext& lead, int ranks);
   ~ThreadTeam() override;
   ThreadTeam(const ThreadTeam&) = delete;

@@ -84,8 +84,8 @@ class WorkerShell final : public WorkerActor::base {
 WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
   // What can throw happens before there is an actor.
   const WorkerTraits& traits = spec.traits;
-  auto ctx = std::make_shared<ExecContext>(traits.threads / traits.shards,
-                                           traits.device, traits.options);
+  auto ctx = std::make_shared<ExecContext>(traits.threads, traits.device,
+                                           traits.options);
   if (traits.shards > 1) {
     ctx->set_team(std::make_shared<ThreadTeam>(*ctx, traits.shards));
   }

@@ -127,7 +127,8 @@ struct Config {
   /// Of all devices; 0: as many as they can use, and none where the job
   /// listens. Unset: as many as they can use.
   std::optional<int> num_workers;
-  int num_threads = 0;  ///< per worker of the CPU; 0: cores / workers
+  int num_threads = 0;  ///< per shard of a CPU worker; 0: as cores allow
+  int num_shards = 1;   ///< groups of threads of each worker of the CPU
   int batch = 0;        ///< most images of a forward pass; 0: as devices like
   ComputeType compute = ComputeType::automatic;
   std::optional<IsaLevel> isa;          ///< of the CPU; unset: the highest

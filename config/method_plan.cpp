@@ -155,7 +155,9 @@ int num_free_places(const Config& config, const PlanInputs& inputs) {
   const int places = num_places(inputs);
   return uses_gpus(inputs)
              ? places
-             : std::max(places / chosen(config.num_threads, 1), 1);
+             : std::max(
+                   places / (chosen(config.num_threads, 1) * config.num_shards),
+                   1);
 }
 
 /// Workers that can share a sample: a sample stays on devices of one kind.
@@ -310,7 +312,8 @@ Plan make_plan(const Config& config, const PlanInputs& inputs) {
     // Each worker of a GPU keeps a core busy with telling it what to do.
     const int cores = std::max(inputs.num_cores - gpu_workers, 1);
     plan.num_threads =
-        chosen(config.num_threads, std::max(cores / cpu_workers, 1));
+        chosen(config.num_threads,
+               std::max(cores / (cpu_workers * config.num_shards), 1));
   }
   return plan;
 }

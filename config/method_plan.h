@@ -88,7 +88,7 @@ struct PlanInputs {
 struct Plan {
   samplers::MethodOptions method;
   int num_workers = 1;
-  int num_threads = 1;                    ///< per worker of the CPU
+  int num_threads = 1;                    ///< per shard of a CPU worker
   std::vector<int> device_workers = {1};  ///< of each device of the inputs
 };
 

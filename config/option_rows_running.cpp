@@ -193,9 +193,16 @@ std::span<const Option> running_rows() {
                  "cores allow"}}),
        kResources, often(kSample | kBench) | kComputes,
        whole(&Config::num_workers, 0, 1024), "as many as the devices can use"},
-      {"threads", "", 0, "N", "threads of each CPU worker; 0: cores / workers",
+      {"threads", "", 0, "N",
+       "threads of each CPU worker, or of each of its shards; 0: as cores "
+       "allow",
        kResources, often(kSample | kBench) | kComputes,
        whole(&Config::num_threads, 0, 1024)},
+      {"shards", "", 0, "N",
+       "groups of threads that compute each picture of a CPU worker together, "
+       "with the bytes of one (DiT, PixArt, U-ViT); --threads is for each",
+       kResources, often(kSample | kBench) | kComputes,
+       whole(&Config::num_shards, 1, 64)},
       {"batch", "batch-size", 0, "N",
        "most images of a forward pass; 0: as the device likes", kResources,
        kComputes, whole(&Config::batch, 0, 1024)},

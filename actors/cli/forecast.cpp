@@ -15,6 +15,7 @@
 
 #include "actors/network_cuts.h"
 #include "actors/plan.h"
+#include "actors/thread_team.h"
 #include "kernels/copy.h"
 #include "kernels/core/noise.h"
 #include "kernels/core/pool.h"
@@ -154,10 +155,11 @@ double forward_seconds(const models::Denoiser& model, const Shape& shape,
   const models::PreparedPtr prepared = model.prepare(ctx, condition, timesteps);
   const std::vector<const models::PreparedCondition*> conditions(
       count, prepared.get());
-  ShardContext whole;
   const auto timed = [&] {
     const auto start = std::chrono::steady_clock::now();
-    model.predict(ctx, whole, {latents, timesteps, conditions}, outputs);
+    with_ranks(ctx, [&](ExecContext& on, ShardContext& shard) {
+      model.predict(on, shard, {latents, timesteps, conditions}, outputs);
+    });
     ctx.synchronize();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() -
                                          start)
@@ -184,8 +186,9 @@ struct Pace {
 
 struct TimedWorkers {
   int count = 1;
-  int threads = 1;
-  int rows = 1;  ///< of each
+  int threads = 1;  ///< of each shard
+  int shards = 1;   ///< of each
+  int rows = 1;     ///< of each
 };
 
 /// Seconds of a pass with random weights by each of so many workers at once.
@@ -193,12 +196,16 @@ struct TimedWorkers {
 double worker_seconds(const TimedPass& pass, const JobDevice& device,
                       const TimedWorkers& workers, StopFlag& stop) {
   // Making the weights has a pool of its own.
-  check_threads(
-      std::max(workers.count * workers.threads, 2 * num_usable_cores()));
+  check_threads(std::max(workers.count * workers.threads * workers.shards,
+                         2 * num_usable_cores()));
   std::vector<std::unique_ptr<ExecContext>> contexts;
   for (int w = 0; w < workers.count; ++w) {
     contexts.push_back(std::make_unique<ExecContext>(
-        workers.threads, device.device, device.options));
+        workers.threads * workers.shards, device.device, device.options));
+    if (workers.shards > 1) {
+      contexts.back()->set_team(
+          std::make_shared<ThreadTeam>(*contexts.back(), workers.shards));
+    }
   }
   const std::stop_callback action(stop.token(), [&contexts] {
     for (const auto& ctx : contexts) {
@@ -239,9 +246,11 @@ std::optional<Pace> measure_pace(const JobRequest& request,
                                  const JobDevice& device, StopFlag& stop) {
   const int cores = num_usable_cores();
   const int threads = device.is_gpu() ? 1 : request.num_threads;
-  const int workers = device.is_gpu() ? 1
-                                      : std::clamp(cores / threads, 1,
-                                                   std::max(device.workers, 1));
+  const int shards = device.is_gpu() ? 1 : request.num_shards;
+  const int workers = device.is_gpu()
+                          ? 1
+                          : std::clamp(cores / (threads * shards), 1,
+                                       std::max(device.workers, 1));
   // The two branches of a row mostly go through the network together.
   const bool pair =
       request.job.guidance.is_on() && !request.job.method.kind->splits_guidance;
@@ -260,7 +269,7 @@ std::optional<Pace> measure_pace(const JobRequest& request,
     return std::nullopt;
   }
   double seconds =
-      worker_seconds(*pass, device, {workers, threads, rows}, stop);
+      worker_seconds(*pass, device, {workers, threads, shards, rows}, stop);
   // Workers beyond the cores, and several on one GPU, wait for each other.
   seconds *= std::max(device.workers, 1) / static_cast<double>(workers);
   const models::DenoiserInfo timed = network.info(latents, device.compute);

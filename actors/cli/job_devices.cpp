@@ -242,7 +242,8 @@ ProcessMeans means_of(const std::vector<JobDevice>& devices,
 }
 
 std::vector<WorkerTraits> workers_of(const std::vector<JobDevice>& devices,
-                                     int num_threads, int max_rows) {
+                                     int num_threads, int num_shards,
+                                     int max_rows) {
   std::vector<WorkerTraits> workers;
   for (const JobDevice& on : devices) {
     for (int w = 0; w < on.workers; ++w) {
@@ -250,7 +251,8 @@ std::vector<WorkerTraits> workers_of(const std::vector<JobDevice>& devices,
                          .device = on.device,
                          .max_rows = on.is_gpu() ? on.rows : max_rows,
                          .value_budget = on.value_budget,
-                         .threads = on.is_gpu() ? 1 : num_threads,
+                         .threads = on.is_gpu() ? 1 : num_threads * num_shards,
+                         .shards = on.is_gpu() ? 1 : num_shards,
                          .options = on.options});
     }
   }

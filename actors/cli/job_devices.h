@@ -89,9 +89,10 @@ struct Gpus {
 /// Numbers the classes of execution from 0 on, in the order of the devices.
 void number_classes(std::vector<JobDevice>& devices);
 
-/// All workers of these devices, in their order. `num_threads`:
+/// All workers of these devices, in their order. `num_threads`, `num_shards`:
 /// of a worker of the CPU.
 [[nodiscard]] std::vector<WorkerTraits> workers_of(
-    const std::vector<JobDevice>& devices, int num_threads, int max_rows);
+    const std::vector<JobDevice>& devices, int num_threads, int num_shards,
+    int max_rows);
 
 }  // namespace troupe::actors

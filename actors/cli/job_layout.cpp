@@ -47,12 +47,43 @@ void check_cores(JobRequest& request) {
     return;
   }
   const int cores = num_usable_cores();
-  const int wanted = request.num_workers() * request.num_threads;
+  const int wanted =
+      request.num_workers() * request.num_threads * request.num_shards;
   if (wanted > cores) {
     request.notes.push_back(
-        describe_cpu_company(request.num_workers(), request.num_threads) +
+        describe_cpu_company(request.num_workers(), request.num_threads,
+                             request.num_shards) +
         " on " + counted(cores, "core") + " will be slower than fewer");
   }
+}
+
+/// Errors: Errc::invalid_argument, Errc::unsupported where the passes cannot be
+/// divided.
+void check_shards(const config::Config& config, const JobRequest& request) {
+  if (config.num_shards == 1) {
+    return;
+  }
+  const std::string place = config.place_of("shards");
+  const std::string got = "got " + std::to_string(config.num_shards);
+  require(!request.is_emulated, Errc::invalid_argument, place,
+          "cannot stand beside --emulate: each emulated device is one worker "
+          "with one thread",
+          "give one of the two");
+  require(
+      std::ranges::none_of(request.devices,
+                           [](const JobDevice& one) { return one.is_gpu(); }),
+      Errc::unsupported, place,
+      got + ", expected 1: passes of a GPU cannot be divided yet",
+      "give --device cpu, or use --workers with one of the methods");
+  const models::DenoiserInfo info = request.source.info(DType::f32);
+  require(info.most_shards > 1, Errc::unsupported, place,
+          got + ", expected 1: passes of " + std::string(info.class_name) +
+              " cannot be divided yet",
+          "use --threads, or --workers with --method cfg or pipeline");
+  require(config.num_shards <= info.most_shards, Errc::invalid_argument, place,
+          got + ", expected at most " + std::to_string(info.most_shards) +
+              " for pictures of this size: a shard has at least 128 tokens",
+          "give fewer shards or a larger --size");
 }
 
 /// The speeds by which a cut is chosen: those of the emulated machine, or round
@@ -131,6 +162,8 @@ void make_plan(const config::Config& config, JobRequest& request) {
     request.devices[d].workers = plan.device_workers[d];
   }
   request.num_threads = plan.num_threads;
+  request.num_shards = config.num_shards;
+  check_shards(config, request);
   take_method(std::move(plan.method), request);
   const bool is_cut = samplers::num_segments(request.job.method) > 1;
   request.reads_in_parts =

@@ -492,8 +492,10 @@ std::string describe_method(const JobRequest& request) {
                 : "");
 }
 
-std::string describe_cpu_company(int workers, int threads) {
-  return counted(workers, "worker") + " × " + counted(threads, "thread");
+std::string describe_cpu_company(int workers, int threads, int shards) {
+  return counted(workers, "worker") + " × " +
+         (shards > 1 ? counted(shards, "shard") + " × " : "") +
+         counted(threads, "thread");
 }
 
 std::string describe_company(const JobRequest& request) {
@@ -503,11 +505,11 @@ std::string describe_company(const JobRequest& request) {
   std::vector<std::string> parts;
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {
-      parts.push_back(
-          device.is_gpu()
-              ? counted(device.workers, "worker") + " on " +
-                    to_string(device.device)
-              : describe_cpu_company(device.workers, request.num_threads));
+      parts.push_back(device.is_gpu() ? counted(device.workers, "worker") +
+                                            " on " + to_string(device.device)
+                                      : describe_cpu_company(
+                                            device.workers, request.num_threads,
+                                            request.num_shards));
     }
   }
   return fmt::format("{}", fmt::join(parts, " and "));

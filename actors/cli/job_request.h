@@ -29,7 +29,8 @@ struct JobRequest {
   bool is_joined = false;             ///< then nothing of `job` is chosen here
   samplers::Schedule schedule;        ///< that `job.schedule` is the table of
   std::vector<JobDevice> devices;     ///< GPUs first
-  int num_threads = 1;                ///< of each worker of the CPU
+  int num_threads = 1;                ///< of each shard of a CPU worker
+  int num_shards = 1;                 ///< of each worker of the CPU
   int max_rows = 0;                   ///< of --batch
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   JobPrompts prompts;                 ///< the same, where the model takes them
@@ -123,8 +124,9 @@ void leave_out_prompts(std::span<const std::uint64_t> skipped,
 /// "batch, or cfg if enough workers are there when the job begins".
 [[nodiscard]] std::string describe_method(const JobRequest& request);
 
-/// "1 worker × 4 threads".
-[[nodiscard]] std::string describe_cpu_company(int workers, int threads);
+/// "1 worker × 4 threads", "1 worker × 2 shards × 4 threads".
+[[nodiscard]] std::string describe_cpu_company(int workers, int threads,
+                                               int shards = 1);
 
 /// "2 workers × 4 threads", "1 worker on cuda:0 and 1 worker × 7 threads".
 [[nodiscard]] std::string describe_company(const JobRequest& request);

@@ -170,7 +170,8 @@ JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request) const {
 
 std::vector<WorkerTraits> JobRunner::workers(const JobRequest& request) const {
   std::vector<WorkerTraits> workers =
-      workers_of(request.devices, request.num_threads, request.max_rows);
+      workers_of(request.devices, request.num_threads, request.num_shards,
+                 request.max_rows);
   std::erase_if(workers, [this](const WorkerTraits& worker) {
     return std::ranges::any_of(lost_, [&worker](const LostDevice& one) {
       return one.process == kHomeProcess && one.device == worker.device;

@@ -113,10 +113,13 @@ std::uint64_t tiling_saves(const ModelSource& source, DType compute) {
 }
 
 std::uint64_t required_bytes(const ModelSource& source, DType compute,
-                             int workers, int threads, std::int64_t rows) {
+                             int workers, int threads, std::int64_t rows,
+                             int shards) {
   const MemoryNeeds needs = memory_needs(source, DeviceKind::cpu, compute);
+  // What ranks share is there twice (ShardContext::share): less than a pass.
   const std::uint64_t own = needs.network.of_rows(rows) + needs.decode_bytes +
-                            needs.scratch.of(threads);
+                            needs.scratch.of(threads * shards) +
+                            (shards > 1 ? needs.network.pass_bytes : 0);
   return needs.weights_bytes +
          own * static_cast<std::uint64_t>(std::max(workers, 1));
 }
@@ -190,7 +193,8 @@ std::uint64_t host_bytes(const JobRequest& request) {
     const int branches = request.job.guidance.is_on() ? 2 : 1;
     const int contexts = request.is_emulated ? 1 : last.workers;
     bytes += required_bytes(request.source, last.compute, contexts,
-                            request.num_threads, rows * branches) +
+                            request.num_threads, rows * branches,
+                            request.num_shards) +
              prepared_bytes(request, last.compute) -
              unread_bytes(request, last);
   }

@@ -38,7 +38,8 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 /// threads.
 [[nodiscard]] std::uint64_t required_bytes(const ModelSource& source,
                                            DType compute, int workers,
-                                           int threads, std::int64_t rows);
+                                           int threads, std::int64_t rows,
+                                           int shards = 1);
 
 /// Bytes of a sample's values: what they are made of follows from the model,
 /// the schedule and the latents' shape. Both branches of guidance cross a cut

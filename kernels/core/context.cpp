@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/shard_context.h"
 
 namespace troupe {
 namespace {
@@ -248,9 +249,20 @@ std::size_t ExecContext::scratch_bytes() const noexcept {
   return bytes;
 }
 
+void with_ranks(ExecContext& ctx, const ShardTeam::Pass& pass) {
+  if (ctx.team() != nullptr) {
+    return ctx.team()->run(pass);
+  }
+  ShardContext whole;
+  pass(ctx, whole);
+}
+
 void ExecContext::tick(std::uint64_t rows) {
   ticks_.fetch_add(rows, std::memory_order_relaxed);
   require(!stop_requested_, Errc::interrupted, "run", "stop was requested");
+  if (followed_ != nullptr) {
+    followed_->tick(rows);
+  }
 }
 
 }  // namespace troupe

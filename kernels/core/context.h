@@ -161,8 +161,12 @@ class ExecContext {
   /// Blocks so far, counted once per row. Thread: any.
   [[nodiscard]] std::uint64_t ticks() const noexcept { return ticks_; }
 
-  /// The contexts that compute passes together with this one, the lead; null:
-  /// it computes alone. Set before the first pass.
+  /// From here on ticks count for `other`, too, and its stop ends them. It must
+  /// outlive this context.
+  void follow(ExecContext& other) noexcept { followed_ = &other; }
+
+  /// The contexts that compute this one's passes; null: it computes them alone.
+  /// Set before the first pass.
   [[nodiscard]] ShardTeam* team() const noexcept { return team_.get(); }
   void set_team(std::shared_ptr<ShardTeam> team) { team_ = std::move(team); }
 
@@ -186,6 +190,7 @@ class ExecContext {
   std::atomic<bool> stop_requested_{false};
   std::atomic<std::uint64_t> ticks_{0};
   std::shared_ptr<void> backend_;
+  ExecContext* followed_ = nullptr;
   std::shared_ptr<ShardTeam> team_;  ///< last: it uses the others
 };
 

@@ -44,16 +44,21 @@ class ShardContext {
   virtual void meet() {}
 };
 
-/// Port: the contexts that compute passes together. The first one, the lead, is
-/// that of the worker, which calls `run`.
+/// Port: the contexts that compute the passes of one, the lead, which does all
+/// other work of the worker.
 class ShardTeam {
  public:
   virtual ~ShardTeam() = default;
 
   using Pass = std::function<void(ExecContext&, ShardContext&)>;
   /// Calls `pass` once for each rank, at the same time, and returns when all
-  /// have ended. Errors: the first one that a rank threw. Thread: the lead's.
+  /// have ended. Rank 0 is the calling thread. Errors: the first one that a
+  /// rank threw. Thread: the lead's.
   virtual void run(const Pass& pass) = 0;
 };
+
+/// Calls `pass` for each rank of the context's team; without one for the
+/// context alone. Errors: as ShardTeam::run.
+void with_ranks(ExecContext& ctx, const ShardTeam::Pass& pass);
 
 }  // namespace troupe

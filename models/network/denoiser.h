@@ -85,8 +85,8 @@ struct DenoiserInfo {
   [[nodiscard]] std::size_t hidden_bytes(int cut) const {
     return blocks[static_cast<std::size_t>(cut)].hidden_bytes;
   }
-  /// Whether several ranks may divide its tokens (ShardContext).
-  bool takes_shards = false;
+  /// How many ranks may divide its tokens (ShardContext); 1: none may.
+  std::int64_t most_shards = 1;
 };
 
 /// The rows of one forward pass. Rows are independent: neither the values nor

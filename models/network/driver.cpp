@@ -6,7 +6,6 @@
 
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
-#include "kernels/row_blocks.h"
 #include "models/layers/prompt_tensors.h"
 #include "models/network/network_meter.h"
 #include "models/network/pass.h"
@@ -17,9 +16,6 @@ namespace troupe::models {
 namespace {
 
 constexpr std::string_view kSkip = "skip.";
-/// Of tokens for each rank: with fewer, ranks wait for one another more than
-/// they compute.
-constexpr std::int64_t kLeastBlocks = 2;
 
 std::uint64_t address_of(const Tensor& tensor) {
   return static_cast<std::uint64_t>(
@@ -341,7 +337,7 @@ ShardContext* NetworkDriver::ranks_of(ExecContext& ctx, ShardContext& shard,
   for (const std::int64_t tokens : tokens_of(latents)) {
     most = std::max(most, tokens);
   }
-  if (most >= kLeastBlocks * kernels::kRowBlock * ranks) {
+  if (most >= kLeastTokens * ranks) {
     return &shard;
   }
   return shard.rank() == 0 ? &whole : nullptr;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/row_blocks.h"
 #include "models/network/denoiser.h"
 #include "models/network/network.h"
 
@@ -26,13 +27,17 @@ struct TensorKind;
 /// Where a context has a team (ShardTeam), every rank calls with the same
 /// batch. Latents, boundaries and outputs are the whole's and shared by the
 /// ranks; each reads and writes its own tokens, and rank 0 the outputs. Rank 0
-/// alone computes what has fewer than two blocks of tokens for each rank.
+/// alone computes what has fewer than kLeastTokens tokens for each rank.
 ///
 /// A GPU pass is recorded for each number of rows, size of latents, and address
 /// and length of the prompts, unless weights are offloaded
 /// (ExecContext::replay).
 class NetworkDriver final : public Denoiser {
  public:
+  /// Tokens that each rank has at least of the longest stream: with fewer,
+  /// ranks wait for one another more than they compute.
+  static constexpr std::int64_t kLeastTokens = 2 * kernels::kRowBlock;
+
   /// meter: what boundaries are checked against; null on a meter's own network.
   NetworkDriver(std::unique_ptr<const Network> network, DenoiserInfo info,
                 std::shared_ptr<const NetworkMeter> meter);

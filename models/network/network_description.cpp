@@ -118,7 +118,12 @@ DenoiserInfo NetworkDescription::info(const Shape& latents,
   info.class_name = class_name();
   info.latent_shape = latents;
   info.compute = compute;
-  info.takes_shards = metered.takes_shards;
+  if (metered.takes_shards) {
+    for (const TensorKind& stream : figures.boundaries[0]) {
+      info.most_shards = std::max(
+          info.most_shards, stream.shape[0] / NetworkDriver::kLeastTokens);
+    }
+  }
   for (std::size_t i = 0; i < figures.block_flops.size(); ++i) {
     // The hidden state: all streams, the newest skip where that is one.
     const std::vector<TensorKind>& tensors = figures.boundaries[i];
