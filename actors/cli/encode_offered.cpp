@@ -83,13 +83,8 @@ JobDevice device_for(const config::Config& config, const EncodingRecord& record,
   return chosen.device;
 }
 
-/// Everything that can be refused before an encoder is read.
-void check_work(const EncodingRecord& record, PromptEncoders encoders,
-                const JobDevice& by) {
-  require(by.is_gpu() || kernels::supports(record.dtype), Errc::unsupported,
-          "cpu",
-          "this processor cannot compute the job's " +
-              std::string(to_string(record.dtype)) + " products");
+/// Before anyone asks what they cost.
+void check_texts(const EncodingRecord& record, PromptEncoders encoders) {
   for (const EncodingText& text : record.texts) {
     const models::TextEncoderDescription& encoder =
         *encoders[static_cast<std::size_t>(text.encoder)].description;
@@ -100,7 +95,16 @@ void check_work(const EncodingRecord& record, PromptEncoders encoders,
             Errc::corrupt_file, "encoding record",
             "a text with ids or a layer that the encoder has not");
   }
-  check_encoder_memory(encoding_memory(record, encoders, by), "");
+}
+
+/// What else can be refused before an encoder is read.
+void check_device(const EncodingRecord& work, PromptEncoders encoders,
+                  const JobDevice& by) {
+  require(by.is_gpu() || kernels::supports(work.dtype), Errc::unsupported,
+          "cpu",
+          "this processor cannot compute the job's " +
+              std::string(to_string(work.dtype)) + " products");
+  check_encoder_memory(encoding_memory(work, encoders, by), "");
 }
 
 }  // namespace
@@ -114,9 +118,10 @@ void encode_offered(const config::Config& own, const EncodingRecord& record,
   const ModelSource model =
       open_model(own, record.model, record.random_weights);
   const std::vector<PromptEncoderSource> encoders = own_encoders(model, record);
+  check_texts(record, encoders);
   const JobDevice by = device_for(own, record, encoders);
   const EncodingRecord work = work_for(by, record);
-  check_work(work, encoders, by);
+  check_device(work, encoders, by);
   ExecContext ctx(num_usable_cores(), by.device, by.options);
   const auto interrupt = [&ctx] { ctx.request_stop(); };
   const std::stop_callback by_signal(stop.token(), interrupt);

@@ -133,7 +133,9 @@ EncoderParts describe_encoder(const ModelSource& source,
                   ? std::min(longest, about.max_tokens())
                   : prompt_length(source, of, *tokenizer, about);
     const auto memory = [&](DType dtype) {
-      return about.weights_bytes(dtype) + about.pass_bytes(longest, dtype);
+      const models::TextEncoderCosts costs =
+          about.costs(longest, dtype, DeviceKind::cpu);
+      return costs.weights_bytes + costs.pass_bytes;
     };
     parts.encoder.facts = {encoder.record.class_name,
                            about.width(),

@@ -196,13 +196,14 @@ EncodingMemory larger_of(const EncodingMemory& a, const EncodingMemory& b) {
 
 EncodingMemory encoding_memory(const models::TextEncoderDescription& encoder,
                                std::int64_t tokens, const JobDevice& by) {
-  const std::uint64_t bytes = encoder.weights_bytes(by.compute) +
-                              encoder.pass_bytes(tokens, by.compute);
+  const models::TextEncoderCosts costs = encoder.costs(
+      tokens, by.compute, by.is_gpu() ? DeviceKind::cuda : DeviceKind::cpu);
+  const std::uint64_t bytes = costs.weights_bytes + costs.pass_bytes;
   if (!by.is_gpu()) {
     return {.host = bytes};
   }
-  const std::uint64_t tables = encoder.table_bytes();
-  return {.host = tables, .gpu = bytes - tables + kGpuOverhead};
+  return {.host = costs.table_bytes,
+          .gpu = bytes - costs.table_bytes + kGpuOverhead};
 }
 
 EncodingMemory encoding_memory(const EncodingRecord& record,

@@ -275,16 +275,6 @@ class Description final : public TextEncoderDescription {
              .prefixes = {"vision_model."}}),
         config_(config) {}
 
-  [[nodiscard]] double flops(std::int64_t tokens) const override;
-  [[nodiscard]] std::uint64_t pass_bytes(std::int64_t tokens,
-                                         DType compute) const override {
-    const auto element = static_cast<std::int64_t>(size_of(compute));
-    // x, the wanted state and its copy on the host; normed, qkv, the MLP.
-    return static_cast<std::uint64_t>(
-        tokens *
-        (width() * (12 + 4 * element) + config_.intermediate_size * element));
-  }
-
  protected:
   [[nodiscard]] std::unique_ptr<TextEncoder> read(
       LayerReader& reader, std::string_view prefix,
@@ -299,16 +289,6 @@ class Description final : public TextEncoderDescription {
  private:
   Config config_;
 };
-
-double Description::flops(std::int64_t tokens) const {
-  const auto width = static_cast<double>(config_.hidden_size);
-  const auto inner = static_cast<double>(config_.intermediate_size);
-  const auto rows = static_cast<double>(tokens);
-  const double layer = 2.0 * rows * width * (4.0 * width + 2.0 * inner) +
-                       4.0 * rows * rows * width;
-  return static_cast<double>(config_.num_layers) * layer +
-         2.0 * width * static_cast<double>(config_.projection_dim);
-}
 
 std::unique_ptr<TextEncoderDescription> describe(const Json& config) {
   return std::make_unique<Description>(parse(config, false));

@@ -48,12 +48,6 @@ void copy_row(const Tensor& table, std::int64_t row, float* to) {
   }
 }
 
-bool is_table(const TensorSpec& spec) {
-  return spec.shape.rank() == 2 &&
-         (spec.name.find("embed") != std::string::npos ||
-          spec.name.find("shared") != std::string::npos);
-}
-
 void check_range(std::string_view place, std::string_view what,
                  std::int64_t got, std::int64_t least, std::int64_t most,
                  std::string_view hint) {
@@ -124,30 +118,12 @@ Tensor embedded(ExecContext& ctx, const Tensor& table,
 }
 
 Tensor host_copy(ExecContext& ctx, const Tensor& x, const Shape& shape) {
+  if (ctx.device().kind == DeviceKind::meter) {
+    return ctx.workspace().take(shape, x.dtype());  // counted, not copied
+  }
   Tensor copied(shape, x.dtype());
   kernels::copy(ctx, x.reshape(shape), copied);
   return copied;
-}
-
-std::uint64_t packed_bytes(std::span<const TensorSpec> specs, DType compute) {
-  std::uint64_t bytes = 0;
-  for (const TensorSpec& spec : specs) {
-    const bool is_matrix = spec.shape.rank() == 2 && !is_table(spec);
-    bytes += static_cast<std::uint64_t>(spec.shape.num_elements()) *
-             (is_matrix ? size_of(compute) : sizeof(float));
-  }
-  return bytes;
-}
-
-std::uint64_t table_bytes(std::span<const TensorSpec> specs) {
-  std::uint64_t bytes = 0;
-  for (const TensorSpec& spec : specs) {
-    if (is_table(spec)) {
-      bytes +=
-          static_cast<std::uint64_t>(spec.shape.num_elements()) * sizeof(float);
-    }
-  }
-  return bytes;
 }
 
 void FiniteCheck::look(std::string name, const Tensor& x) {

@@ -12,7 +12,6 @@
 #include "kernels/core/tensor.h"
 #include "kernels/reduction.h"
 #include "models/files/json.h"
-#include "models/files/weight_source.h"
 #include "models/text/text_encoder.h"
 
 /// What the text encoders have in common.
@@ -39,16 +38,10 @@ namespace troupe::models {
 [[nodiscard]] Tensor embedded(ExecContext& ctx, const Tensor& table,
                               std::span<const std::int32_t> ids,
                               const Tensor& positions = {});
-/// The values of x under another shape, on the host. Complete on return.
+/// The values of x under another shape, on the host. Complete on return. On a
+/// meter without elements, and counted as memory of the pass.
 [[nodiscard]] Tensor host_copy(ExecContext& ctx, const Tensor& x,
                                const Shape& shape);
-
-/// Bytes of the packed tensors: matrices in the compute type, embedding tables
-/// (named "embed…" or "shared") and vectors in f32.
-[[nodiscard]] std::uint64_t packed_bytes(std::span<const TensorSpec> specs,
-                                         DType compute);
-/// Of these, the embedding tables.
-[[nodiscard]] std::uint64_t table_bytes(std::span<const TensorSpec> specs);
 
 /// Looks behind every layer for a NaN or an infinity. A GPU is asked once, at
 /// the end, a meter never.

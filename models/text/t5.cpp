@@ -317,10 +317,6 @@ class Description final : public TextEncoderDescription {
             {.names = {"lm_head.weight"}, .prefixes = {"decoder."}}),
         config_(config) {}
 
-  [[nodiscard]] double flops(std::int64_t tokens) const override;
-  [[nodiscard]] std::uint64_t pass_bytes(std::int64_t tokens,
-                                         DType compute) const override;
-
  protected:
   [[nodiscard]] std::unique_ptr<TextEncoder> read(
       LayerReader& reader, std::string_view tokens,
@@ -335,29 +331,6 @@ class Description final : public TextEncoderDescription {
  private:
   Config config_;
 };
-
-double Description::flops(std::int64_t tokens) const {
-  const auto rows = static_cast<double>(tokens);
-  const auto width = static_cast<double>(config_.d_model);
-  const auto inner = static_cast<double>(config_.attention_width());
-  const double mlp =
-      (config_.gated ? 3.0 : 2.0) * width * static_cast<double>(config_.d_ff);
-  return static_cast<double>(config_.num_layers) *
-         (2.0 * rows * (4.0 * width * inner + mlp) + 4.0 * rows * rows * inner);
-}
-
-std::uint64_t Description::pass_bytes(std::int64_t tokens,
-                                      DType compute) const {
-  const auto element = static_cast<std::int64_t>(size_of(compute));
-  // x and its copy on the host; normed, qkv, attended, the MLP; and the bias of
-  // all pairs, which is kept.
-  const std::int64_t per_token =
-      config_.d_model * (8 + element) +
-      4 * config_.attention_width() * element +
-      (config_.gated ? 3 : 1) * config_.d_ff * element;
-  const std::int64_t bias = config_.num_heads * tokens * tokens * 4;
-  return static_cast<std::uint64_t>(tokens * per_token + bias);
-}
 
 std::unique_ptr<TextEncoderDescription> describe(const Json& config) {
   return std::make_unique<Description>(parse(config));

@@ -20,12 +20,11 @@ TextEncoderCosts TextEncoderDescription::costs(std::int64_t tokens,
   LayerReader reader(ctx, compute, WeightPlacement::resident);
   const auto encoder = read(reader, spellings_.front(), compute);
   const std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens));
-  const EncodedText text = encoder->encode(ctx, ids, tokens, {});
+  (void)encoder->encode(ctx, ids, tokens, {});
   return {.flops = ctx.meter().flops(),
           .weights_bytes = reader.num_bytes(),
           .table_bytes = reader.host_bytes(),
-          .pass_bytes = ctx.workspace().peak_bytes() + text.hidden.num_bytes() +
-                        text.pooled.num_bytes()};
+          .pass_bytes = ctx.workspace().peak_bytes()};
 }
 
 std::vector<TensorSpec> TextEncoderDescription::specs(
@@ -74,14 +73,6 @@ std::uint64_t TextEncoderDescription::weights_hash(
   LayerReader reader(ctx, weights);
   (void)read(reader, spelling, DType::f32);
   return hash_with_config(weights.hash());
-}
-
-std::uint64_t TextEncoderDescription::weights_bytes(DType compute) const {
-  return packed_bytes(specs(spellings_.front()), compute);
-}
-
-std::uint64_t TextEncoderDescription::table_bytes() const {
-  return models::table_bytes(specs(spellings_.front()));
 }
 
 TextEncoderTable text_encoder_table() {

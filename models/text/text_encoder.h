@@ -107,11 +107,6 @@ class TextEncoderDescription {
   /// (kernels/core/meter.h). Errors: Errc::invalid_argument.
   [[nodiscard]] TextEncoderCosts costs(std::int64_t tokens, DType compute,
                                        DeviceKind kind) const;
-  [[nodiscard]] virtual double flops(std::int64_t tokens) const = 0;
-  [[nodiscard]] std::uint64_t weights_bytes(DType compute) const;
-  [[nodiscard]] std::uint64_t table_bytes() const;
-  [[nodiscard]] virtual std::uint64_t pass_bytes(std::int64_t tokens,
-                                                 DType compute) const = 0;
   /// Every tensor that files of the transformers class may have.
   [[nodiscard]] ClassTensors tensors() const;
 

@@ -117,9 +117,8 @@ void ask(const troupe::models::Component& files) {
           .describe(files.config);
   (void)check_class_tensors(files.weights, files.folder.string(),
                             files.class_name, encoder->tensors());
-  (void)encoder->flops(encoder->max_tokens());
-  (void)encoder->weights_bytes(DType::bf16);
-  (void)encoder->pass_bytes(encoder->max_tokens(), DType::f32);
+  (void)encoder->costs(encoder->max_tokens(), troupe::DType::bf16,
+                       troupe::DeviceKind::cpu);
 }
 
 /// Whatever is wrong with the folder is an Error.

@@ -76,21 +76,21 @@ void print_times(int argc, char** argv) {
   std::unique_ptr<models::TextEncoder> encoder;
   const Seconds load =
       seconds_of([&] { encoder = description->load(ctx, compute, weights); });
+  const auto tokens = static_cast<std::size_t>(std::atoi(argv[5]));
+  const models::TextEncoderCosts costs = description->costs(
+      static_cast<std::int64_t>(tokens), compute, DeviceKind::cpu);
   const double mib = 1.0 / (1U << 20U);
   std::printf(
       "loaded in %.1f s (%.1f s of all threads); packed %.0f MiB (forecast), "
       "peak %.0f MiB\n",
-      load.clock, load.threads,
-      static_cast<double>(description->weights_bytes(compute)) * mib,
+      load.clock, load.threads, static_cast<double>(costs.weights_bytes) * mib,
       static_cast<double>(peak_rss_bytes()) * mib);
-  const auto tokens = static_cast<std::size_t>(std::atoi(argv[5]));
   std::vector<std::int32_t> ids(tokens, 1);
   for (std::size_t i = 0; i < tokens; ++i) {
     ids[i] = static_cast<std::int32_t>(
         (1 + 7 * i) % static_cast<std::size_t>(description->vocab_size()));
   }
-  const double gflop =
-      description->flops(static_cast<std::int64_t>(tokens)) * 1e-9;
+  const double gflop = costs.flops * 1e-9;
   for (int run = 0; run < 3; ++run) {
     const Seconds seconds = seconds_of([&] {
       (void)encoder->encode(ctx, ids, static_cast<std::int64_t>(tokens), {});

@@ -339,26 +339,31 @@ TEST(TextEncoderDescription, KnowsPublishedModels) {
   EXPECT_EQ(clip_l->width(), 768);
   EXPECT_EQ(clip_l->pooled_width(), 768);
   EXPECT_EQ(clip_l->max_tokens(), 77);
-  EXPECT_NEAR(static_cast<double>(clip_l->weights_bytes(DType::f32)),
-              4.0 * 123.06e6, 4.0 * 0.01e6);
-  EXPECT_NEAR(clip_l->flops(77), 0.0134e12, 0.0002e12);
+  const TextEncoderCosts of_clip_l =
+      clip_l->costs(77, DType::f32, DeviceKind::cpu);
+  EXPECT_NEAR(static_cast<double>(of_clip_l.weights_bytes), 4.0 * 123.06e6,
+              4.0 * 0.01e6);
+  EXPECT_NEAR(of_clip_l.flops, 0.0134e12, 0.0002e12);
   const auto big = described("CLIPTextModelWithProjection",
                              R"({"hidden_size": 1280,
     "intermediate_size": 5120, "num_hidden_layers": 32,
     "num_attention_heads": 20, "hidden_act": "gelu", "projection_dim": 1280})");
   EXPECT_EQ(big->pooled_width(), 1280);
-  EXPECT_NEAR(static_cast<double>(big->weights_bytes(DType::f32)),
+  EXPECT_NEAR(static_cast<double>(
+                  big->costs(77, DType::f32, DeviceKind::cpu).weights_bytes),
               4.0 * 694.66e6, 4.0 * 0.01e6);
   const auto xxl = described("T5EncoderModel", R"({"d_model": 4096,
     "d_ff": 10240, "num_layers": 24, "num_heads": 64,
     "feed_forward_proj": "gated-gelu"})");
   EXPECT_EQ(xxl->pooled_width(), 0);
   EXPECT_EQ(xxl->vocab_size(), 32128);
-  EXPECT_NEAR(static_cast<double>(xxl->weights_bytes(DType::f32)),
-              4.0 * 4762.3e6, 4.0 * 0.1e6);
-  EXPECT_NEAR(static_cast<double>(xxl->weights_bytes(DType::bf16)),
+  const TextEncoderCosts in_f32 = xxl->costs(300, DType::f32, DeviceKind::cpu);
+  EXPECT_NEAR(static_cast<double>(in_f32.weights_bytes), 4.0 * 4762.3e6,
+              4.0 * 0.1e6);
+  EXPECT_NEAR(static_cast<double>(
+                  xxl->costs(300, DType::bf16, DeviceKind::cpu).weights_bytes),
               2.0 * 4762.3e6 + 2.0 * 32128 * 4096, 2e6);
-  EXPECT_NEAR(xxl->flops(300), 2.81e12, 0.01e12);
+  EXPECT_NEAR(in_f32.flops, 2.81e12, 0.01e12);
 }
 
 struct CostCase {
@@ -419,10 +424,13 @@ struct CostCase {
                      (gated ? 3 : 1) * mlp * element) +
            heads * tokens * tokens * 4;
   }
-  /// Of a GPU: it makes a product in f32 before it adds it to x or applies an
-  /// activation. CLIP's wanted state comes later.
+  /// Of a GPU, in addition: it makes a product in f32 before it adds it to x or
+  /// applies an activation. What lies in the same place afterwards: CLIP's
+  /// wanted state, and the copy on the host.
   [[nodiscard]] std::int64_t products_apart(std::int64_t tokens) const {
-    return 4 * tokens * (gated ? width : mlp - (positions > 0 ? width : 0));
+    const std::int64_t product = gated ? width : mlp;
+    const std::int64_t afterwards = (positions > 0 ? 2 : 1) * width;
+    return 4 * tokens * std::max<std::int64_t>(0, product - afterwards);
   }
 };
 
@@ -461,12 +469,6 @@ TEST(TextEncoderDescription, CostsWhatItsShapesSay) {
                     one.pass_bytes(tokens, element) +
                         (on_gpu ? one.products_apart(tokens) : 0),
                     10 * 256 + 16 * one.width);
-        EXPECT_EQ(description->flops(tokens), costs.flops);
-        expect_near(description->weights_bytes(compute),
-                    one.weights_bytes(element), 0);
-        expect_near(description->table_bytes(), one.table_bytes(), 0);
-        EXPECT_EQ(description->pass_bytes(tokens, compute),
-                  static_cast<std::uint64_t>(one.pass_bytes(tokens, element)));
       }
     }
   }
@@ -488,8 +490,8 @@ TEST(TextEncoderDescription, ForecastsThePass) {
     const auto encoder = description->load(ctx, DType::f32, weights);
     const std::vector<std::int32_t> ids(300, 3);
     (void)encoder->encode(ctx, ids, 300, {});
-    const auto forecast =
-        static_cast<double>(description->pass_bytes(300, DType::f32));
+    const auto forecast = static_cast<double>(
+        description->costs(300, DType::f32, DeviceKind::cpu).pass_bytes);
     const auto taken = static_cast<double>(ctx.workspace().capacity_bytes());
     EXPECT_LE(taken, forecast) << class_name;
     EXPECT_GE(taken, 0.7 * forecast) << class_name;
