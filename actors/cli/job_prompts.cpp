@@ -97,7 +97,7 @@ class CutNote {
     if (cut != tokens.end() && count_++ == 0) {
       const auto encoder = static_cast<std::size_t>(cut - tokens.begin());
       const bool is_second =
-          pipeline.encoders[encoder].reads_second && !second.empty();
+          pipeline.encoders[encoder].text == 1 && !second.empty();
       first_ = fmt::format(
           "the prompt {} is longer than the model takes: its last {} {} left "
           "out, {}",
@@ -231,7 +231,7 @@ void check_texts(const config::Config& config, const JobPrompts& prompts) {
         std::tuple("negative-prompt-2", &prompts.negative_second,
                    "--negative-prompt")}) {
     check_text(*text, config.place_of(key));
-    require(text->empty() || pipeline.has_second_text(), Errc::invalid_argument,
+    require(text->empty() || pipeline.num_texts() > 1, Errc::invalid_argument,
             config.place_of(key),
             "the pipeline has one text for a prompt: " +
                 std::string(pipeline.class_name),

@@ -259,13 +259,14 @@ void PromptSource::look_at_parts(const ModelSource& model, int max_length) {
 
 std::vector<models::Tokens> PromptSource::tokens(
     const std::string& prompt, const std::string& second) const {
-  const std::string text = pipeline_->cleaned(prompt);
-  const std::string other = second.empty() ? text : pipeline_->cleaned(second);
+  const std::string first = pipeline_->cleaned(prompt);
+  const std::string texts[] = {
+      first, second.empty() ? first : pipeline_->cleaned(second)};
   std::vector<models::Tokens> tokens;
   for (std::size_t e = 0; e < encoders_.size(); ++e) {
     const models::PromptEncoder& of = pipeline_->encoders[e];
     const models::TextEncoderDescription& encoder = *encoders_[e].description;
-    const std::string& said = of.reads_second ? other : text;
+    const std::string& said = texts[of.text];
     tokens.push_back(
         tokenizers_[e]->encode(pipeline_->takes_several_vectors
                                    ? tokenizers_[e]->with_all_vectors(said)

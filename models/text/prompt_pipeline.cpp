@@ -9,8 +9,8 @@ extern const PromptPipeline kStableDiffusion;
 extern const PromptPipeline kStableDiffusionXl;
 extern const PromptPipeline kStableDiffusionXlRefiner;
 
-bool PromptPipeline::has_second_text() const {
-  return std::ranges::any_of(encoders, &PromptEncoder::reads_second);
+int PromptPipeline::num_texts() const {
+  return 1 + std::ranges::max(encoders, {}, &PromptEncoder::text).text;
 }
 
 PromptPipelineTable prompt_pipeline_table() {

@@ -21,8 +21,9 @@ struct PromptEncoder {
   /// What Tokenizer::kind() must be. Ids of another kind may be known to the
   /// encoder, too, and mean something else.
   std::string_view tokenizer_kind;
-  /// Whether it reads the second text of a prompt, where one is given.
-  bool reads_second = false;
+  /// Which text of a prompt it reads: 0 is the first, 1 the second. Where that
+  /// one is not given, it reads the first.
+  int text = 0;
   /// Tokens that it is given at most, with begin and end marks.
   std::int64_t most_tokens = 0;
   /// Whether the tokenizer's own max_length, where there is one, counts in
@@ -88,8 +89,8 @@ struct PromptPipeline {
   /// at any size.
   std::span<const ResolutionBin> (*bins)(std::int64_t sample_size) = nullptr;
 
-  /// Whether a prompt has two texts.
-  [[nodiscard]] bool has_second_text() const;
+  /// Texts that a prompt may have.
+  [[nodiscard]] int num_texts() const;
 };
 
 /// What may say how latents were normalised. The pipeline decides which count.

@@ -22,15 +22,15 @@ constexpr PromptEncoder kClip{
     .takes_stated_length = true,
     .wanted = {.skipped_layers = 1, .final_norm = false}};
 /// Alone it reads the first text.
-constexpr PromptEncoder big_g(bool is_second) {
+constexpr PromptEncoder big_g(int text) {
   PromptEncoder encoder = kClip;
   encoder.encoder = "text_encoder_2";
   encoder.tokenizer = "tokenizer_2";
-  encoder.reads_second = is_second;
+  encoder.text = text;
   return encoder;
 }
-constexpr std::array kClipAndBigG = {kClip, big_g(true)};
-constexpr std::array kBigG = {big_g(false)};
+constexpr std::array kClipAndBigG = {kClip, big_g(1)};
+constexpr std::array kBigG = {big_g(0)};
 
 constexpr std::array<std::string_view, 2> kMeanAndStd = {"latents_mean",
                                                          "latents_std"};

@@ -205,6 +205,14 @@ TEST(PromptPipeline, NamesAKindOfTokenizerForEachEncoder) {
   }
 }
 
+TEST(PromptPipeline, KnowsHowManyTextsAPromptMayHave) {
+  EXPECT_EQ(find_prompt_pipeline("PixArtSigmaPipeline")->num_texts(), 1);
+  EXPECT_EQ(find_prompt_pipeline("StableDiffusionPipeline")->num_texts(), 1);
+  const PromptPipeline& xl = *find_prompt_pipeline("StableDiffusionXLPipeline");
+  EXPECT_EQ(xl.num_texts(), 2);
+  EXPECT_EQ(xl.without_first->num_texts(), 1);
+}
+
 TEST(PromptPipeline, MakesAConditionOfWhatIsEncoded) {
   const PromptPipeline& pixart = *find_prompt_pipeline("PixArtSigmaPipeline");
   Tensor hidden({3, 4}, DType::f32);
