@@ -18,15 +18,15 @@ using Clock = std::chrono::steady_clock;
 /// How long a rank looks for the others before it sleeps: longer than a group
 /// of threads takes to wake.
 constexpr auto kLook = std::chrono::microseconds(100);
-/// Of the measured share: passes differ by more than ranks do.
-constexpr double kFollows = 0.5;
-/// A rank keeps at least this part of an equal share: one that has nothing is
-/// never measured again.
-constexpr double kLeast = 0.05;
-
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
+
+/// Of the way to the measured share: passes differ by more than ranks do.
+constexpr double kFollows = 0.5;
+/// Of an equal share, that a rank keeps at least: one that has nothing is never
+/// measured again.
+constexpr double kLeast = 0.05;
 
 /// Returns when `value` is no longer `old`.
 void wait_for_change(const std::atomic<std::uint32_t>& value,
@@ -40,6 +40,29 @@ void wait_for_change(const std::atomic<std::uint32_t>& value,
 }
 
 }  // namespace
+
+std::vector<double> next_shares(const std::vector<double>& shares,
+                                const std::vector<double>& seconds) {
+  std::vector<double> speeds;
+  double all = 0;
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    if (!(seconds[r] > 0)) {
+      return shares;
+    }
+    all += speeds.emplace_back(shares[r] / seconds[r]);
+  }
+  std::vector<double> next;
+  double sum = 0;
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    const double share = shares[r] + kFollows * (speeds[r] / all - shares[r]);
+    sum += next.emplace_back(
+        std::max(share, kLeast / static_cast<double>(shares.size())));
+  }
+  for (double& share : next) {
+    share /= sum;
+  }
+  return next;
+}
 
 class ThreadTeam::Rank final : public ShardContext {
  public:
@@ -230,28 +253,12 @@ void ThreadTeam::run(const Pass& pass) {
 }
 
 void ThreadTeam::balance() {
-  if (!balances_) {
-    return;
+  std::vector<double> seconds;
+  for (const auto& rank : ranks_) {
+    seconds.push_back(rank->seconds - rank->waited);
   }
-  std::vector<double> speeds;
-  double sum = 0;
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const double busy = ranks_[r]->seconds - ranks_[r]->waited;
-    if (!(busy > 0) || !(ranks_[r]->waited >= 0)) {
-      return;
-    }
-    speeds.push_back(shares_[r] / busy);
-    sum += speeds.back();
-  }
-  const double least = kLeast / static_cast<double>(ranks_.size());
-  double total = 0;
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    shares_[r] += kFollows * (speeds[r] / sum - shares_[r]);
-    shares_[r] = std::max(shares_[r], least);
-    total += shares_[r];
-  }
-  for (double& share : shares_) {
-    share /= total;
+  if (balances_) {
+    shares_ = next_shares(shares_, seconds);
   }
 }
 

@@ -15,6 +15,12 @@
 
 namespace troupe::actors {
 
+/// The shares of the next pass after one in which ranks with these shares
+/// computed for so many seconds: half way from the old shares to those by
+/// measured speed, each at least a twentieth of an equal one. Pure.
+[[nodiscard]] std::vector<double> next_shares(
+    const std::vector<double>& shares, const std::vector<double>& seconds);
+
 /// A worker of the CPU whose passes are computed by several groups of threads:
 /// each rank has some of the tokens, and what attention reads of all of them
 /// lies in memory that the ranks share, so nothing is copied.
@@ -58,7 +64,6 @@ class ThreadTeam final : public ShardTeam {
   void meet(Rank& rank);
   [[nodiscard]] Tensor share(Rank& rank, const Shape& shape, DType dtype);
   [[nodiscard]] RowRange own(int rank, std::int64_t rows) const;
-  /// New shares by the time that each rank computed.
   void balance();
 
   std::vector<std::unique_ptr<Rank>> ranks_;

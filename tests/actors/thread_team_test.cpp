@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -129,6 +130,16 @@ struct Rows {
   std::vector<Tensor> outputs;
 };
 
+/// What the team's pass throws.
+Error error_of(ThreadTeam& team, const ShardTeam::Pass& pass) {
+  try {
+    team.run(pass);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {Errc::internal, "", "no error"};
+}
+
 int num_cases(int ordinary) {
   const char* const wanted = std::getenv("TROUPE_SHARD_CASES");
   return wanted == nullptr ? ordinary : std::atoi(wanted);
@@ -203,6 +214,74 @@ TEST(ThreadTeam, GivesTheBytesOfOneRank) {
     });
     expect_same("cut");
   }
+}
+
+TEST(ThreadTeam, EndsWithTheFirstErrorOfARankAndGoesOn) {
+  for (int broken = 0; broken < 4; ++broken) {
+    ExecContext lead(4);
+    ThreadTeam team(lead, 4);
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<int> met = 0;
+      const Error error =
+          error_of(team, [&](ExecContext&, ShardContext& shard) {
+            for (int i = 0; i < 20; ++i) {
+              require(shard.rank() != broken || i != round, Errc::out_of_memory,
+                      "rank", "broken");
+              shard.meet();
+              ++met;
+            }
+          });
+      EXPECT_EQ(error.code(), Errc::out_of_memory);
+      EXPECT_LE(met, 4 * round);
+      int whole = 0;
+      team.run([&](ExecContext&, ShardContext& shard) {
+        Tensor all = shard.share({4}, DType::f32);
+        all.data<float>()[shard.rank()] = 1.0F;
+        shard.meet();
+        if (shard.rank() == broken) {
+          for (const float* one = all.data<float>();
+               one != all.data<float>() + 4; ++one) {
+            whole += static_cast<int>(*one);
+          }
+        }
+      });
+      EXPECT_EQ(whole, 4);
+    }
+  }
+}
+
+TEST(ThreadTeam, StopsWithItsLead) {
+  ExecContext lead(2);
+  ThreadTeam team(lead, 2);
+  const std::uint64_t before = lead.ticks();
+  const Error error =
+      error_of(team, [&](ExecContext& ctx, ShardContext& shard) {
+        for (int i = 0; i < 1000; ++i) {
+          if (i == 10 && shard.rank() == 1) {
+            lead.request_stop();
+          }
+          ctx.tick();
+          shard.meet();
+        }
+      });
+  EXPECT_EQ(error.code(), Errc::interrupted);
+  EXPECT_GE(lead.ticks(), before + 10);
+  EXPECT_LE(lead.ticks(), before + 13) << "ticks of rank 0 alone count";
+}
+
+TEST(ThreadTeam, GivesTokensToTheFasterRanks) {
+  // Rank 0 is three times as fast.
+  std::vector<double> shares = {0.5, 0.5};
+  for (int pass = 0; pass < 8; ++pass) {
+    shares = next_shares(shares, {shares[0], 3 * shares[1]});
+    EXPECT_DOUBLE_EQ(shares[0] + shares[1], 1);
+  }
+  EXPECT_NEAR(shares[0], 0.75, 0.01);
+  EXPECT_EQ(next_shares(shares, {0, 1}), shares) << "nothing was measured";
+  for (int pass = 0; pass < 20; ++pass) {
+    shares = next_shares(shares, {1, 1e6});
+  }
+  EXPECT_GE(shares[1], 0.02) << "it is measured again";
 }
 
 }  // namespace

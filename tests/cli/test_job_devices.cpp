@@ -36,7 +36,7 @@ TEST(Company, TakesEveryGpuByItself) {
             sample_value_bytes(request, DeviceKind::cpu))
       << "the host holds results and cuts alone";
   const std::vector<WorkerTraits> places =
-      workers_of(request.devices, request.num_threads, request.max_rows);
+      workers_of(request.devices, 1, 1, request.max_rows);
   ASSERT_EQ(places.size(), 2U);
   EXPECT_EQ(places[1].value_budget,
             request.devices[1].available_bytes -

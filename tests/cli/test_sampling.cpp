@@ -158,6 +158,53 @@ TEST(Sample, ExactMethodsWriteTheSameBytes) {
   }
 }
 
+// The file holds the recipe, too: shards are no part of it.
+TEST(Sample, ShardsWriteTheBytesOfOne) {
+  const TempFolder folder;
+  const auto draw = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--size",   "64",
+                                    "-o",       folder.path("picture.png"),
+                                    "--exists", "replace"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(tiny_sample(all));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return folder.read("picture.png");
+  };
+  for (const std::vector<std::string>& method :
+       {std::vector<std::string>{"--method", "sequential"},
+        {"--method", "cfg"},
+        {"--method", "picard", "--window", "3", "--tolerance", "0"},
+        {"--method", "pipeline", "--segments", "2"}}) {
+    const std::string alone = draw(method);
+    for (const char* shards : {"2", "3"}) {
+      std::vector<std::string> more = {"--shards", shards, "--threads", "1"};
+      more.insert(more.end(), method.begin(), method.end());
+      EXPECT_EQ(draw(more), alone) << method[1] << ", " << shards << " shards";
+    }
+  }
+}
+
+TEST(Sample, RefusesShardsThatCannotBe) {
+  const TempFolder folder;
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    const Outcome outcome =
+        run(tiny_sample(overridden({"-o", folder.path("picture.png")}, more)));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(folder.names().empty());
+    return outcome.err;
+  };
+  const auto expect_refusal = [&](const std::vector<std::string>& more,
+                                  const std::string& line) {
+    const std::string got = refusal(more);
+    EXPECT_NE(got.find(line), std::string::npos) << got;
+  };
+  expect_refusal({"--size", "64", "--shards", "9"},
+                 "[--shards] got 9, expected at most 8");
+  expect_refusal({"--shards", "0"}, "[--shards]");
+  expect_refusal({"--random-weights", "tiny-sd15", "-p", "a", "--shards", "2"},
+                 "UNet2DConditionModel cannot be divided");
+}
+
 TEST(Sample, CutsTheNetworkByTheSpeedsOfItsWorkers) {
   const TempFolder folder;
   const auto latents = [&folder](std::vector<std::string> method) {
