@@ -56,7 +56,7 @@ class ThreadTeam final : public ShardTeam {
     std::int64_t generation = -1;
   };
 
-  /// Runs the pass on a rank. What it throws breaks the pass of the others.
+  /// Runs the pass on a rank. An error there ends the pass of the other ranks.
   void compute(Rank& rank, const Pass& pass) noexcept;
   void serve(Rank& rank);
   void end_threads() noexcept;

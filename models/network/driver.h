@@ -34,8 +34,8 @@ struct TensorKind;
 /// (ExecContext::replay).
 class NetworkDriver final : public Denoiser {
  public:
-  /// Tokens that each rank has at least of the longest stream: with fewer,
-  /// ranks wait for one another more than they compute.
+  /// Tokens that each rank has at least of the longest stream. Ranks with fewer
+  /// tokens would wait longer than they compute.
   static constexpr std::int64_t kLeastTokens = 2 * kernels::kRowBlock;
 
   /// meter: what boundaries are checked against; null on a meter's own network.

@@ -21,8 +21,8 @@ struct PromptEncoder {
   /// What Tokenizer::kind() must be. Ids of another kind may be known to the
   /// encoder, too, and mean something else.
   std::string_view tokenizer_kind;
-  /// Which text of a prompt it reads: 0 is the first, 1 the second. Where that
-  /// one is not given, it reads the first.
+  /// Which text of a prompt it reads: 0 is the first, 1 the second. Without a
+  /// second text it reads the first.
   int text = 0;
   /// Tokens that it is given at most, with begin and end marks.
   std::int64_t most_tokens = 0;

@@ -123,9 +123,9 @@ class TextEncoderDescription {
                                            WeightSource& weights) const;
 
  protected:
-  /// spellings: files name their tensors in one of these ways, tried in this
-  /// order; what they say is up to `read`. unread: what files of the class may
-  /// have that `read` never reads.
+  /// spellings: the ways in which files name the tensors, tried in this order;
+  /// `read` gives each a meaning. unread: tensors that files of the class may
+  /// have and that `read` never reads.
   TextEncoderDescription(const TextEncoderFacts& facts,
                          std::span<const std::string_view> spellings,
                          ClassTensors unread)

@@ -595,9 +595,9 @@ class UNet final : public Network {
 class Description final : public DescriptionOf<Description, UNetConfig, UNet> {
  public:
   using DescriptionOf::DescriptionOf;
-  /// What a block costs differs, and the last ones need the first ones. So
-  /// there is the whole network, or every level with one layer and one
-  /// transformer of each kind.
+  /// Blocks differ in costs, and the last blocks need the first ones. So the
+  /// network is whole, or it has every level with one layer and one transformer
+  /// of each kind.
   static void set_blocks(UNetConfig& config, int blocks) {
     if (blocks >= config.num_blocks()) {
       return;

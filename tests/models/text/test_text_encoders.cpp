@@ -393,7 +393,7 @@ struct CostCase {
          key("projection_dim", projected) + R"("hidden_act": "gelu"})")
             .c_str());
   }
-  /// What is multiplied with one token in one layer.
+  /// Multiplications of one token in the matrices of one layer.
   [[nodiscard]] std::int64_t products() const {
     return 4 * width * inner + (gated ? 3 : 2) * width * mlp;
   }
