@@ -24,6 +24,9 @@ double seconds_since(Clock::time_point begin) {
 
 /// Of the way to the measured share: passes differ by more than ranks do.
 constexpr double kFollows = 0.5;
+/// Part of a pass that new shares have to save: new numbers of rows have their
+/// products compiled and checked.
+constexpr double kWorthwhile = 0.04;
 /// Of an equal share, that a rank keeps at least: one that has nothing is never
 /// measured again.
 constexpr double kLeast = 0.05;
@@ -50,6 +53,10 @@ std::vector<double> next_shares(const std::vector<double>& shares,
       return shares;
     }
     all += speeds.emplace_back(shares[r] / seconds[r]);
+  }
+  // The pass would have taken 1 / all with shares by speed.
+  if (*std::ranges::max_element(seconds) * all < 1 + kWorthwhile) {
+    return shares;
   }
   std::vector<double> next;
   double sum = 0;
@@ -86,6 +93,7 @@ class ThreadTeam::Rank final : public ShardContext {
   std::size_t shared = 0;       ///< calls of `share` since the last one
   double seconds = 0;           ///< of this pass
   double waited = 0;            ///< of these, for others
+  bool met = false;             ///< in this pass
   std::thread thread;           ///< none: the lead's
 
  private:
@@ -107,6 +115,9 @@ ThreadTeam::ThreadTeam(ExecContext& lead, int ranks)
     } catch (const std::system_error& error) {
       end_threads();
       throw thread_refusal(r - 1, ranks - 1, error);
+    } catch (...) {
+      end_threads();
+      throw;
     }
   }
 }
@@ -183,6 +194,7 @@ void ThreadTeam::meet(Rank& rank) {
     wait_for_change(meeting_, meeting);
   }
   require(!broken_, Errc::interrupted, "shards", "another rank failed");
+  rank.met = true;
   ++rank.generation;
   rank.shared = 0;
   rank.waited += seconds_since(begin);
@@ -191,6 +203,7 @@ void ThreadTeam::meet(Rank& rank) {
 void ThreadTeam::compute(Rank& rank, const Pass& pass) noexcept {
   const Clock::time_point begin = Clock::now();
   rank.waited = 0;
+  rank.met = false;
   rank.shared = 0;
   try {
     pass(rank.ctx, rank);
@@ -257,7 +270,8 @@ void ThreadTeam::balance() {
   for (const auto& rank : ranks_) {
     seconds.push_back(rank->seconds - rank->waited);
   }
-  if (balances_) {
+  // A pass without a meeting was rank 0's alone.
+  if (balances_ && ranks_[0]->met) {
     shares_ = next_shares(shares_, seconds);
   }
 }

@@ -16,8 +16,9 @@
 namespace troupe::actors {
 
 /// The shares of the next pass after one in which ranks with these shares
-/// computed for so many seconds: half way from the old shares to those by
-/// measured speed, each at least a twentieth of an equal one. Pure.
+/// computed for so many seconds. The same, where shares by measured speed would
+/// save less than a twenty-fifth; else half way to those, each at least a
+/// twentieth of an equal one. Pure.
 [[nodiscard]] std::vector<double> next_shares(
     const std::vector<double>& shares, const std::vector<double>& seconds);
 

@@ -37,11 +37,12 @@ struct WorkerTraits {
   DeviceOptions options = {};
 };
 
-/// The threads of the host that these workers compute on.
+/// The threads that these workers start: ranks have threads of their own beside
+/// those of the worker (ThreadTeam).
 [[nodiscard]] inline int num_threads(const std::vector<WorkerTraits>& workers) {
   int threads = 0;
   for (const WorkerTraits& one : workers) {
-    threads += one.threads;
+    threads += (one.shards > 1 ? 2 : 1) * one.threads;
   }
   return threads;
 }

@@ -90,9 +90,10 @@ double block_flops(const models::DenoiserInfo& info) {
 
 /// As many of the model's blocks as are worth timing with so many rows. Where
 /// that would still take many seconds: a smaller picture, if the network takes
-/// one.
+/// one and so many shards can divide it.
 std::optional<TimedPass> shortened(const ModelSource& source,
-                                   const JobDevice& device, int rows) {
+                                   const JobDevice& device, int rows,
+                                   int shards) {
   constexpr double kParameters = 25'000'000;
   const double flops_of_a_pass = device.is_gpu() ? 1e14 : 5e11;
   const models::DenoiserInfo whole = source.info(device.compute);
@@ -115,7 +116,8 @@ std::optional<TimedPass> shortened(const ModelSource& source,
     const auto now = models::LatentGeometry::of(pass.latents);
     const Shape smaller = pass.network->nearest_latents(
         now.with_sides(now.height / 2, now.width / 2).shape());
-    if (smaller.num_elements() >= pass.latents.num_elements()) {
+    if (smaller.num_elements() >= pass.latents.num_elements() ||
+        pass.network->info(smaller, device.compute).most_shards < shards) {
       return std::nullopt;
     }
     pass.latents = smaller;
@@ -196,7 +198,7 @@ struct TimedWorkers {
 double worker_seconds(const TimedPass& pass, const JobDevice& device,
                       const TimedWorkers& workers, StopFlag& stop) {
   // Making the weights has a pool of its own.
-  check_threads(std::max(workers.count * workers.threads * workers.shards,
+  check_threads(std::max(2 * workers.count * workers.threads * workers.shards,
                          2 * num_usable_cores()));
   std::vector<std::unique_ptr<ExecContext>> contexts;
   for (int w = 0; w < workers.count; ++w) {
@@ -255,7 +257,8 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   const bool pair =
       request.job.guidance.is_on() && !request.job.method.kind->splits_guidance;
   const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
-  const std::optional<TimedPass> pass = shortened(request.source, device, rows);
+  const std::optional<TimedPass> pass =
+      shortened(request.source, device, rows, shards);
   if (!pass) {
     return std::nullopt;
   }

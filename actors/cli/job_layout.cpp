@@ -79,11 +79,14 @@ void check_shards(const config::Config& config, const JobRequest& request) {
   require(info.most_shards > 1, Errc::unsupported, place,
           got + ", expected 1: passes of " + std::string(info.class_name) +
               " cannot be divided yet",
-          "use --threads, or --workers with --method cfg or pipeline");
+          request.is_joined
+              ? "start this worker without --shards"
+              : "use --threads, or --workers with --method cfg or pipeline");
   require(config.num_shards <= info.most_shards, Errc::invalid_argument, place,
           got + ", expected at most " + std::to_string(info.most_shards) +
               " for pictures of this size: a shard has at least 128 tokens",
-          "give fewer shards or a larger --size");
+          request.is_joined ? "start this worker with fewer shards"
+                            : "give fewer shards or a larger --size");
 }
 
 /// The speeds by which a cut is chosen: those of the emulated machine, or round
@@ -399,6 +402,7 @@ JobRequest baseline_of(const JobRequest& request, int threads) {
   JobRequest baseline = request;
   take_method({}, baseline);
   baseline.num_threads = threads;
+  baseline.num_shards = 1;
   for (JobDevice& device : baseline.devices) {
     device.workers = 0;
   }

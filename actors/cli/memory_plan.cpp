@@ -116,10 +116,14 @@ std::uint64_t required_bytes(const ModelSource& source, DType compute,
                              int workers, int threads, std::int64_t rows,
                              int shards) {
   const MemoryNeeds needs = memory_needs(source, DeviceKind::cpu, compute);
-  // What ranks share is there twice (ShardContext::share): less than a pass.
-  const std::uint64_t own = needs.network.of_rows(rows) + needs.decode_bytes +
-                            needs.scratch.of(threads * shards) +
-                            (shards > 1 ? needs.network.pass_bytes : 0);
+  std::uint64_t own = needs.network.of_rows(rows) + needs.decode_bytes +
+                      needs.scratch.of(threads * shards);
+  if (shards > 1) {
+    // What ranks share is there twice (ShardContext::share): less than a pass.
+    // Contexts of ranks have scratch of their own.
+    own += needs.network.pass_bytes + static_cast<std::uint64_t>(shards) *
+                                          needs.network.scratch.of(threads);
+  }
   return needs.weights_bytes +
          own * static_cast<std::uint64_t>(std::max(workers, 1));
 }
@@ -187,9 +191,10 @@ std::uint64_t host_bytes(const JobRequest& request) {
     return bytes;  // others have the network
   }
   if (!last.is_gpu() && last.workers > 0) {
-    const int rows = rows_per_forward(
-        {.max_rows = request.max_rows, .threads = request.num_threads},
-        request.job.method);
+    const int rows =
+        rows_per_forward({.max_rows = request.max_rows,
+                          .threads = request.num_threads * request.num_shards},
+                         request.job.method);
     const int branches = request.job.guidance.is_on() ? 2 : 1;
     const int contexts = request.is_emulated ? 1 : last.workers;
     bytes += required_bytes(request.source, last.compute, contexts,

@@ -80,8 +80,20 @@ PreparedPtr PartedDenoiser::prepare(ExecContext& /*ctx*/,
 }
 
 PartedDenoiser::PartRows PartedDenoiser::rows_of(ExecContext& ctx,
+                                                 ShardContext& shard,
                                                  std::size_t part,
                                                  const Batch& batch) const {
+  if (shard.rank() > 0) {
+    shard.meet();
+    return read_rows(ctx, part, batch);
+  }
+  count_pass(part);
+  PartRows rows = read_rows(ctx, part, batch);
+  shard.meet();
+  return rows;
+}
+
+void PartedDenoiser::count_pass(std::size_t part) const {
   const std::uint64_t pass = ++passes_;
   parts_[part]->last_pass = pass;
   for (const auto& other : parts_) {
@@ -89,6 +101,11 @@ PartedDenoiser::PartRows PartedDenoiser::rows_of(ExecContext& ctx,
       return_free_memory();
     }
   }
+}
+
+PartedDenoiser::PartRows PartedDenoiser::read_rows(ExecContext& ctx,
+                                                   std::size_t part,
+                                                   const Batch& batch) const {
   PartRows rows;
   rows.network = parts_[part]->network->get(ctx);
   for (const PreparedCondition* condition : batch.conditions) {
@@ -117,7 +134,7 @@ void PartedDenoiser::predict(ExecContext& ctx, ShardContext& shard,
 void PartedDenoiser::embed(ExecContext& ctx, ShardContext& shard,
                            const Batch& batch,
                            std::span<Boundary> boundaries) const {
-  const PartRows rows = rows_of(ctx, 0, batch);
+  const PartRows rows = rows_of(ctx, shard, 0, batch);
   rows.network->embed(ctx, shard, rows.batch, boundaries);
 }
 
@@ -128,7 +145,7 @@ void PartedDenoiser::run_blocks(ExecContext& ctx, ShardContext& shard,
     const int first = std::max(begin, parts_[i]->blocks.begin);
     const int last = std::min(end, parts_[i]->blocks.end);
     if (first < last) {
-      const PartRows rows = rows_of(ctx, i, batch);
+      const PartRows rows = rows_of(ctx, shard, i, batch);
       rows.network->run_blocks(ctx, shard, rows.batch, first, last, boundaries);
     }
   }
@@ -138,7 +155,7 @@ void PartedDenoiser::finish(ExecContext& ctx, ShardContext& shard,
                             const Batch& batch,
                             std::span<const Boundary> boundaries,
                             std::span<Tensor> outputs) const {
-  const PartRows rows = rows_of(ctx, parts_.size() - 1, batch);
+  const PartRows rows = rows_of(ctx, shard, parts_.size() - 1, batch);
   rows.network->finish(ctx, shard, rows.batch, boundaries, outputs);
 }
 

@@ -58,8 +58,14 @@ class PartedDenoiser final : public Denoiser {
   class Prepared;
   struct PartRows;
 
-  [[nodiscard]] PartRows rows_of(ExecContext& ctx, std::size_t part,
-                                 const Batch& batch) const;
+  /// Rank 0 reads and prepares what is missing: its context is the one that is
+  /// watched.
+  [[nodiscard]] PartRows rows_of(ExecContext& ctx, ShardContext& shard,
+                                 std::size_t part, const Batch& batch) const;
+  [[nodiscard]] PartRows read_rows(ExecContext& ctx, std::size_t part,
+                                   const Batch& batch) const;
+  /// Releases parts that were not used for long.
+  void count_pass(std::size_t part) const;
 
   DenoiserInfo info_;
   /// Behind a pointer: a part cannot be moved.
