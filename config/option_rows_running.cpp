@@ -201,8 +201,7 @@ std::span<const Option> running_rows() {
       {"shards", "", 0, "N",
        "groups of threads that compute each picture of a CPU worker together, "
        "with the bytes of one (DiT, PixArt, U-ViT); --threads is for each",
-       kResources, often(kSample | kBench) | kComputes,
-       whole(&Config::num_shards, 1, 64)},
+       kResources, kComputes, whole(&Config::num_shards, 1, 64)},
       {"batch", "batch-size", 0, "N",
        "most images of a forward pass; 0: as the device likes", kResources,
        kComputes, whole(&Config::batch, 0, 1024)},

@@ -174,7 +174,8 @@ TEST(Fields, NameEveryMember) {
   // All but clock_error; of a job all but nfe and rounds.
   expect_all_members<Process>(num_members<ProcessWork>() - 2);
   expect_all_members<JobStatus>(num_members<JobProgress>() - 3);
-  expect_all_members<WorkerTraits>(-3);  // process, row_seconds, options
+  expect_all_members<WorkerTraits>(
+      -4);  // process, shards, row_seconds, options
 }
 
 TEST(Wire, IsWhatWireProtoSays) {
