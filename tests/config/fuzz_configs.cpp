@@ -140,7 +140,6 @@ void describe(const fs::path& folder, const std::string& file) {
   attempt([&] {
     std::vector<std::string> notes;
     const auto model = troupe::models::describe_model(checkpoint, notes);
-    check_fit(model, folder.string());
     if (!concerns("vae") && !concerns("text_encoder")) {
       ask(*model.denoiser);
     }
