@@ -15,20 +15,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a rank looks for the others before it sleeps: longer than a group
-/// of threads takes to wake.
-constexpr auto kLook = std::chrono::microseconds(100);
+/// How long a rank polls for the others before it sleeps.
+constexpr auto kPoll = std::chrono::microseconds(100);
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Of the way to the measured share: passes differ by more than ranks do.
+/// How much of the way to its measured share a rank goes after one pass: a
+/// single measurement may be wrong.
 constexpr double kFollows = 0.5;
-/// Part of a pass that new shares have to save: new numbers of rows have their
-/// products compiled and checked.
+/// The least part of a pass that new shares have to save. The library compiles
+/// a product for each new number of rows, which takes time.
 constexpr double kWorthwhile = 0.04;
-/// Of an equal share, that a rank keeps at least: one that has nothing is never
-/// measured again.
+/// The least part of an equal share that a rank keeps. The speed of a rank
+/// without tokens could not be measured again.
 constexpr double kLeast = 0.05;
 
 /// Returns when `value` is no longer `old`.
@@ -36,7 +37,7 @@ void wait_for_change(const std::atomic<std::uint32_t>& value,
                      std::uint32_t old) {
   const Clock::time_point begin = Clock::now();
   while (value.load(std::memory_order_acquire) == old) {
-    if (Clock::now() - begin > kLook) {
+    if (Clock::now() - begin > kPoll) {
       return value.wait(old, std::memory_order_acquire);
     }
   }
@@ -54,7 +55,7 @@ std::vector<double> next_shares(const std::vector<double>& shares,
     }
     all += speeds.emplace_back(shares[r] / seconds[r]);
   }
-  // The pass would have taken 1 / all with shares by speed.
+  // With shares by speed the pass would have taken 1 / all seconds.
   if (*std::ranges::max_element(seconds) * all < 1 + kWorthwhile) {
     return shares;
   }
@@ -93,7 +94,6 @@ class ThreadTeam::Rank final : public ShardContext {
   std::size_t shared = 0;       ///< calls of `share` since the last one
   double seconds = 0;           ///< of this pass
   double waited = 0;            ///< of these, for others
-  bool met = false;             ///< in this pass
   std::thread thread;           ///< none: the lead's
 
  private:
@@ -194,7 +194,6 @@ void ThreadTeam::meet(Rank& rank) {
     wait_for_change(meeting_, meeting);
   }
   require(!broken_, Errc::interrupted, "shards", "another rank failed");
-  rank.met = true;
   ++rank.generation;
   rank.shared = 0;
   rank.waited += seconds_since(begin);
@@ -203,7 +202,6 @@ void ThreadTeam::meet(Rank& rank) {
 void ThreadTeam::compute(Rank& rank, const Pass& pass) noexcept {
   const Clock::time_point begin = Clock::now();
   rank.waited = 0;
-  rank.met = false;
   rank.shared = 0;
   try {
     pass(rank.ctx, rank);
@@ -262,7 +260,10 @@ void ThreadTeam::run(const Pass& pass) {
   if (error_) {
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
-  balance();
+  // In a pass without a meeting rank 0 computed alone.
+  if (ranks_[0]->generation > generation) {
+    balance();
+  }
 }
 
 void ThreadTeam::balance() {
@@ -270,8 +271,7 @@ void ThreadTeam::balance() {
   for (const auto& rank : ranks_) {
     seconds.push_back(rank->seconds - rank->waited);
   }
-  // A pass without a meeting was rank 0's alone.
-  if (balances_ && ranks_[0]->met) {
+  if (balances_) {
     shares_ = next_shares(shares_, seconds);
   }
 }

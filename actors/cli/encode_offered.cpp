@@ -83,7 +83,8 @@ JobDevice device_for(const config::Config& config, const EncodingRecord& record,
   return chosen.device;
 }
 
-/// Before anyone asks what they cost.
+/// Refuses texts that the encoders cannot read. Their costs can be computed
+/// only after that.
 void check_texts(const EncodingRecord& record, PromptEncoders encoders) {
   for (const EncodingText& text : record.texts) {
     const models::TextEncoderDescription& encoder =

@@ -34,8 +34,8 @@ struct MemoryNeeds {
 inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 
 /// Packed weights and activations on the CPU: `workers` forward passes of
-/// `rows` rows at once, and one picture being decoded per worker of `threads`
-/// threads.
+/// `rows` rows at once, and one picture being decoded per worker. A worker has
+/// `shards` shards of `threads` threads.
 [[nodiscard]] std::uint64_t required_bytes(const ModelSource& source,
                                            DType compute, int workers,
                                            int threads, std::int64_t rows,
