@@ -81,10 +81,13 @@ class ThreadTeam::Rank final : public ShardContext {
   [[nodiscard]] int world_size() const override {
     return static_cast<int>(team_.ranks_.size());
   }
-  [[nodiscard]] RowRange own(std::int64_t rows) const override {
-    return team_.own(index_, rows);
+  [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const override {
+    return team_.rows_of(rank, rows);
   }
-  [[nodiscard]] Tensor share(const Shape& shape, DType dtype) override {
+  /// One memory for all: nothing is copied, so nobody asks who reads what.
+  [[nodiscard]] Tensor share(
+      const Shape& shape, DType dtype,
+      const std::function<SharedRows(int rank)>& /*of_rank*/) override {
     return team_.share(*this, shape, dtype);
   }
   void meet() override { team_.meet(*this); }
@@ -143,7 +146,7 @@ void ThreadTeam::fix_shares(std::vector<double> shares) {
   balances_ = false;
 }
 
-RowRange ThreadTeam::own(int rank, std::int64_t rows) const {
+RowRange ThreadTeam::rows_of(int rank, std::int64_t rows) const {
   const std::int64_t blocks =
       (rows + kernels::kRowBlock - 1) / kernels::kRowBlock;
   // The same sum for the end of a rank and the begin of the next one.

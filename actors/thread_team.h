@@ -64,7 +64,7 @@ class ThreadTeam final : public ShardTeam {
   /// Errors: as ShardContext::meet.
   void meet(Rank& rank);
   [[nodiscard]] Tensor share(Rank& rank, const Shape& shape, DType dtype);
-  [[nodiscard]] RowRange own(int rank, std::int64_t rows) const;
+  [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const;
   void balance();
 
   std::vector<std::unique_ptr<Rank>> ranks_;

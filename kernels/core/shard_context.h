@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "kernels/core/tensor.h"
 
@@ -15,6 +16,14 @@ struct RowRange {
   std::int64_t end = 0;
 
   [[nodiscard]] std::int64_t size() const noexcept { return end - begin; }
+  bool operator==(const RowRange&) const = default;
+};
+
+/// Which rows (axis 0) of a shared tensor one rank writes, and which rows of
+/// others it reads.
+struct SharedRows {
+  std::vector<RowRange> written;
+  RowRange read;
 };
 
 /// Port: what one rank of a pass knows of sequence parallelism. Several ranks
@@ -27,19 +36,27 @@ class ShardContext {
 
   [[nodiscard]] virtual int rank() const { return 0; }
   [[nodiscard]] virtual int world_size() const { return 1; }
-  /// This rank's rows of a stream of so many rows. They begin at a multiple of
-  /// the row blocks that define bytes (kernels/row_blocks.h), and end at one or
+  /// A rank's rows of a stream of so many rows. They begin at a multiple of the
+  /// row blocks that define bytes (kernels/row_blocks.h), and end at one or
   /// with the stream. May be none.
-  [[nodiscard]] virtual RowRange own(std::int64_t rows) const {
+  [[nodiscard]] virtual RowRange rows_of(int /*rank*/,
+                                         std::int64_t rows) const {
     return {0, rows};
   }
-  /// Memory on the host that every rank gets for this call: each may write its
-  /// own rows, and after `meet` read all of them. It holds until the second
-  /// `meet` from here on.
-  [[nodiscard]] virtual Tensor share(const Shape& shape, DType dtype) {
+  /// Those of this rank.
+  [[nodiscard]] RowRange own(std::int64_t rows) const {
+    return rows_of(rank(), rows);
+  }
+  /// A tensor on this rank's device for an exchange: the rank writes its rows,
+  /// and after `meet` reads those of others. Ranks of one memory get the same
+  /// tensor. It holds until the second `meet` from here on. shape: equal on all
+  /// ranks, rows first; `of_rank`: the same function on all of them.
+  [[nodiscard]] virtual Tensor share(
+      const Shape& shape, DType dtype,
+      const std::function<SharedRows(int rank)>& /*of_rank*/) {
     return {shape, dtype};
   }
-  /// Returns when every rank has come here. What they wrote before is there.
+  /// Returns when every rank has come here, and what they wrote may be read.
   /// Errors: Errc::interrupted where another rank failed.
   virtual void meet() {}
 };

@@ -1,5 +1,6 @@
 #include "models/network/pass.h"
 
+#include <numeric>
 #include <utility>
 
 #include "kernels/copy.h"
@@ -53,8 +54,25 @@ Tensor Pass::take_shared(std::int64_t tokens, std::int64_t width, DType dtype) {
   if (!is_divided()) {
     return take({rows(), tokens, width}, dtype);
   }
-  shared_.push_back(shard_.share({1, tokens, width}, dtype));
+  shared_.push_back(share({tokens}, width, dtype));
   return own(shared_.back());
+}
+
+Tensor Pass::share(const std::vector<std::int64_t>& streams, std::int64_t width,
+                   DType dtype) {
+  const std::int64_t sum =
+      std::accumulate(streams.begin(), streams.end(), std::int64_t{0});
+  const auto of_rank = [&](int rank) {
+    SharedRows rows{.written = {}, .read = {0, sum}};
+    std::int64_t begin = 0;
+    for (const std::int64_t tokens : streams) {
+      const RowRange its = shard_.rows_of(rank, tokens);
+      rows.written.push_back({begin + its.begin, begin + its.end});
+      begin += tokens;
+    }
+    return rows;
+  };
+  return shard_.share({sum, width}, dtype, of_rank).reshape({1, sum, width});
 }
 
 const Tensor& Pass::shared(const Tensor& own) const {
@@ -89,11 +107,11 @@ std::vector<Tensor> Pass::take_attended(
     return parts;
   }
   // One stream behind the other, as `attend` reads them.
-  std::int64_t sum = 0;
+  std::vector<std::int64_t> tokens;
   for (const std::size_t stream : streams) {
-    sum += tokens_[stream];
+    tokens.push_back(tokens_[stream]);
   }
-  shared_.push_back(shard_.share({1, sum, width}, compute()));
+  shared_.push_back(share(tokens, width, compute()));
   std::int64_t begin = 0;
   for (const std::size_t stream : streams) {
     const std::int64_t end = begin + tokens_[stream];

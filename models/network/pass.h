@@ -131,6 +131,9 @@ class Pass {
 
  private:
   [[nodiscard]] bool is_divided() const { return shard_.world_size() > 1; }
+  /// Memory [1, tokens of these streams, width] for all ranks.
+  [[nodiscard]] Tensor share(const std::vector<std::int64_t>& streams,
+                             std::int64_t width, DType dtype);
   /// The shared memory that a view of this rank's tokens lies in.
   [[nodiscard]] const Tensor& shared(const Tensor& own) const;
 

@@ -286,7 +286,7 @@ TEST(ThreadTeam, EndsWithTheFirstErrorOfARankAndGoesOn) {
       EXPECT_LE(met, 4 * round);
       int whole = 0;
       team.run([&](ExecContext&, ShardContext& shard) {
-        Tensor all = shard.share({4}, DType::f32);
+        Tensor all = shard.share({4}, DType::f32, {});
         all.data<float>()[shard.rank()] = 1.0F;
         shard.meet();
         if (shard.rank() == broken) {
