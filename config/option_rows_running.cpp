@@ -200,7 +200,7 @@ std::span<const Option> running_rows() {
        whole(&Config::num_threads, 0, 1024)},
       {"shards", "", 0, "N",
        "groups of threads that compute each picture of a CPU worker together, "
-       "with the bytes of one (DiT, PixArt, U-ViT); --threads is for each",
+       "with the bytes of one; --threads is for each",
        kResources, kComputes, whole(&Config::num_shards, 1, 64)},
       {"batch", "batch-size", 0, "N",
        "most images of a forward pass; 0: as the device likes", kResources,

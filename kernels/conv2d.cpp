@@ -60,6 +60,66 @@ cpu::ConvWeights pack_on_cpu(ExecContext& ctx, const Tensor& weight,
           .padding = padding};
 }
 
+/// The sides of a convolution of the image, and all its pixels.
+ImagePart convolved(const PackedConv2d::Impl& conv, const ImagePart& image) {
+  const Padding& padding = conv.padding;
+  const std::int64_t room_y =
+      padding.top + image.height + padding.bottom - conv.kernel_height;
+  const std::int64_t room_x =
+      padding.left + image.width + padding.right - conv.kernel_width;
+  if (room_y < 0 || room_x < 0) {
+    throw Error(Errc::shape_mismatch, "conv2d",
+                "image smaller than the kernel: got " +
+                    std::to_string(image.height) + " × " +
+                    std::to_string(image.width) + ", expected at least " +
+                    std::to_string(conv.kernel_height) + " × " +
+                    std::to_string(conv.kernel_width) + " with padding " +
+                    to_string(padding));
+  }
+  return ImagePart::whole(room_y / conv.stride + 1, room_x / conv.stride + 1);
+}
+
+const PackedConv2d::Impl& checked_weights(const PackedConv2d& packed,
+                                          const Tensor& x, const Tensor& out) {
+  require(packed.impl() != nullptr, Errc::invalid_argument, "conv2d",
+          "the weights are empty");
+  check_dtype("conv2d", "x", x, {packed.impl()->compute});
+  check_dtype("conv2d", "out", out, {DType::f32, packed.impl()->compute});
+  return *packed.impl();
+}
+
+/// Errors: Errc::shape_mismatch unless pixels `to` lie in an image with the
+/// sides of `whole`, and `from` has the pixels of `read`.
+void check_parts(std::string_view place, const ImagePart& from,
+                 const ImagePart& read, const ImagePart& to,
+                 const ImagePart& whole) {
+  require(
+      to.height == whole.height && to.width == whole.width &&
+          0 <= to.pixels.begin && to.pixels.end <= whole.pixels.end &&
+          0 <= from.pixels.begin && from.pixels.begin <= read.pixels.begin &&
+          read.pixels.end <= from.pixels.end &&
+          from.pixels.end <= from.height * from.width,
+      Errc::shape_mismatch, place,
+      "got pixels " + std::to_string(from.pixels.begin) + " to " +
+          std::to_string(from.pixels.end) + ", expected " +
+          std::to_string(read.pixels.begin) + " to " +
+          std::to_string(read.pixels.end) + " for pixels " +
+          std::to_string(to.pixels.begin) + " to " +
+          std::to_string(to.pixels.end) + " of " +
+          std::to_string(whole.height) + " × " + std::to_string(whole.width));
+}
+
+Tensor as_image(const Tensor& pixels, const ImagePart& part) {
+  return pixels.reshape(
+      {pixels.dim(0), part.height, part.width, pixels.dim(2)});
+}
+
+[[noreturn]] void refuse_part(std::string_view place, const ExecContext& ctx) {
+  throw Error(Errc::unsupported, place,
+              "part of an image on " + to_string(ctx.device()) +
+                  ", expected the whole");
+}
+
 void meter_conv2d(ExecContext& ctx, const PackedConv2d::Impl& conv,
                   const Tensor& x, const Tensor& out) {
   const std::int64_t patch =
@@ -165,35 +225,18 @@ std::size_t PackedConv2d::num_bytes() const noexcept {
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
             Tensor& out) {
   check_device("conv2d", ctx.device(), {&x, &out});
-  if (packed.impl() == nullptr) {
-    throw Error(Errc::invalid_argument, "conv2d", "the weights are empty");
-  }
-  const PackedConv2d::Impl& conv = *packed.impl();
+  const PackedConv2d::Impl& conv = checked_weights(packed, x, out);
   check_rank("conv2d", "x", x, 4);
-  check_dtype("conv2d", "x", x, {conv.compute});
-  check_dtype("conv2d", "out", out, {DType::f32, conv.compute});
   check_shape("conv2d", "x", x.shape(),
               {x.dim(0), x.dim(1), x.dim(2), conv.in_channels});
-  const Padding& padding = conv.padding;
-  const std::int64_t room_y =
-      padding.top + x.dim(1) + padding.bottom - conv.kernel_height;
-  const std::int64_t room_x =
-      padding.left + x.dim(2) + padding.right - conv.kernel_width;
-  if (room_y < 0 || room_x < 0) {
-    throw Error(Errc::shape_mismatch, "conv2d",
-                "image smaller than the kernel: got " + to_string(x.shape()) +
-                    ", expected at least " +
-                    std::to_string(conv.kernel_height) + " × " +
-                    std::to_string(conv.kernel_width) + " with padding " +
-                    to_string(padding));
-  }
+  const ImagePart from = ImagePart::whole(x.dim(1), x.dim(2));
+  const ImagePart to = convolved(conv, from);
   check_shape("conv2d", "out", out.shape(),
-              {x.dim(0), room_y / conv.stride + 1, room_x / conv.stride + 1,
-               conv.out_channels});
+              {x.dim(0), to.height, to.width, conv.out_channels});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       if (const auto* on_cpu = std::get_if<cpu::ConvWeights>(&conv.weights)) {
-        return cpu::conv2d(ctx, x, *on_cpu, out);
+        return cpu::conv2d(ctx, x, from, *on_cpu, out, to);
       }
       break;
     case DeviceKind::cuda:
@@ -212,6 +255,74 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
                   to_string(ctx.device()));
 }
 
+ImagePart PackedConv2d::read_for(const ImagePart& to,
+                                 const ImagePart& from) const {
+  const Impl& conv = *impl_;
+  if (to.pixels.size() == 0) {
+    return from.rows(0, 0);
+  }
+  if (conv.kernel_height == 1 && conv.kernel_width == 1 && conv.stride == 1 &&
+      conv.padding == Padding{}) {
+    return {from.height, from.width, to.pixels};
+  }
+  const std::int64_t first = to.pixels.begin / to.width * conv.stride;
+  const std::int64_t last = (to.pixels.end - 1) / to.width * conv.stride;
+  return from.rows(first - conv.padding.top,
+                   last - conv.padding.top + conv.kernel_height);
+}
+
+void conv2d(ExecContext& ctx, const Tensor& x, const ImagePart& from,
+            const PackedConv2d& packed, Tensor& out, const ImagePart& to) {
+  check_device("conv2d", ctx.device(), {&x, &out});
+  const PackedConv2d::Impl& conv = checked_weights(packed, x, out);
+  check_rank("conv2d", "x", x, 3);
+  check_shape("conv2d", "x", x.shape(),
+              {x.dim(0), from.pixels.size(), conv.in_channels});
+  check_shape("conv2d", "out", out.shape(),
+              {x.dim(0), to.pixels.size(), conv.out_channels});
+  check_parts("conv2d", from, packed.read_for(to, from), to,
+              convolved(conv, from));
+  if (from.is_whole() && to.is_whole()) {
+    Tensor image = as_image(out, to);
+    return conv2d(ctx, as_image(x, from), packed, image);
+  }
+  const auto* on_cpu = std::get_if<cpu::ConvWeights>(&conv.weights);
+  if (on_cpu == nullptr || ctx.device().kind != DeviceKind::cpu) {
+    refuse_part("conv2d", ctx);
+  }
+  cpu::conv2d(ctx, x, from, *on_cpu, out, to);
+}
+
+ImagePart read_for_upsampling(const ImagePart& to, const ImagePart& from) {
+  if (to.pixels.size() == 0) {
+    return from.rows(0, 0);
+  }
+  return from.rows(to.pixels.begin / to.width / 2,
+                   (to.pixels.end - 1) / to.width / 2 + 1);
+}
+
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
+                        const ImagePart& from, Tensor& out,
+                        const ImagePart& to) {
+  check_device("upsample", ctx.device(), {&x, &out});
+  check_rank("upsample", "x", x, 3);
+  check_dtype("upsample", "out", out, {x.dtype()});
+  check_shape("upsample", "x", x.shape(),
+              {x.dim(0), from.pixels.size(), x.dim(2)});
+  check_shape("upsample", "out", out.shape(),
+              {x.dim(0), to.pixels.size(), x.dim(2)});
+  check_parts("upsample", from, read_for_upsampling(to, from), to,
+              ImagePart::whole(to.height, to.width));
+  if (from.is_whole() && to.is_whole()) {
+    Tensor image = as_image(out, to);
+    return upsample_nearest2x(ctx, as_image(x, from), image);
+  }
+  if (ctx.device().kind != DeviceKind::cpu) {
+    refuse_part("upsample", ctx);
+  }
+  cpu::upsample_nearest2x(ctx, x, from, out, to);
+}
+
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
   check_device("upsample", ctx.device(), {&x, &out});
   check_rank("upsample", "x", x, 4);
@@ -226,7 +337,9 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
               {x.dim(0), side(1), side(2), x.dim(3)});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      return cpu::upsample_nearest2x(ctx, x, out);
+      return cpu::upsample_nearest2x(ctx, x,
+                                     ImagePart::whole(x.dim(1), x.dim(2)), out,
+                                     ImagePart::whole(out.dim(1), out.dim(2)));
     case DeviceKind::cuda:
       return cuda::upsample_nearest2x(ctx, x, out);
     case DeviceKind::meter:

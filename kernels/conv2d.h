@@ -5,6 +5,7 @@
 
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "kernels/image_part.h"
 
 namespace troupe::kernels {
 
@@ -44,6 +45,10 @@ class PackedConv2d {
   [[nodiscard]] std::int64_t in_channels() const noexcept;
   [[nodiscard]] std::int64_t out_channels() const noexcept;
   [[nodiscard]] std::size_t num_bytes() const noexcept;
+  /// The pixels of an image with the sides of `from` that pixels `to` of its
+  /// convolution are made of, or some more.
+  [[nodiscard]] ImagePart read_for(const ImagePart& to,
+                                   const ImagePart& from) const;
 
   struct Impl;
   [[nodiscard]] const Impl* impl() const noexcept { return impl_.get(); }
@@ -69,6 +74,16 @@ class PackedConv2d {
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
             Tensor& out);
 
+/// The same for pixels `to` of the result, from pixels `from` of the image.
+/// They have the bytes that they have in the whole if `to` begins at a multiple
+/// of kRowBlock (row_blocks.h).
+///
+/// Shapes: x [B, pixels of `from`, I], out [B, pixels of `to`, O].
+/// Errors: as above; Errc::shape_mismatch where `from` lacks pixels;
+///         Errc::unsupported for a part on a GPU.
+void conv2d(ExecContext& ctx, const Tensor& x, const ImagePart& from,
+            const PackedConv2d& packed, Tensor& out, const ImagePart& to);
+
 /// What one thread of the CPU takes in such a call, for kernels of so many
 /// columns (I · kh · kw); without what the library asks for.
 [[nodiscard]] std::size_t conv2d_thread_bytes(std::int64_t columns,
@@ -79,6 +94,14 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
 /// was halved.
 /// Shapes: x [B, H, W, C], out [B, 2H or 2H − 1, 2W or 2W − 1, C].
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
+/// The same for pixels `to`, from rows of an image. Shapes and errors as
+/// conv2d.
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
+                        const ImagePart& from, Tensor& out,
+                        const ImagePart& to);
+/// The rows of an image with the sides of `from` that `to` is made of.
+[[nodiscard]] ImagePart read_for_upsampling(const ImagePart& to,
+                                            const ImagePart& from);
 
 /// Puts the channels of b behind those of a, pixel by pixel.
 /// Shapes: a [..., A], b [..., B], out [..., A + B], of one dtype; the other

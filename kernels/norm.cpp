@@ -3,6 +3,7 @@
 #include "kernels/check.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/row_blocks.h"
 
 namespace troupe::kernels {
 namespace {
@@ -130,25 +131,54 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   throw_no_backend(kPlace, ctx.device());
 }
 
+namespace {
+
+/// What group_norm and its halves check. C: channels of x.
+void check_groups(std::string_view place, ExecContext& ctx, const Tensor& x,
+                  std::int64_t num_groups) {
+  check_float(place, "x", x, ctx.device());
+  const std::int64_t channels = x.dim(x.shape().rank() - 1);
+  if (num_groups < 1 || channels % num_groups != 0) {
+    throw Error(Errc::shape_mismatch, place,
+                "channels do not split: got " + std::to_string(channels) +
+                    " in " + std::to_string(num_groups) +
+                    " groups, expected a multiple");
+  }
+}
+
+void check_scale_shift(std::string_view place, const Tensor& x,
+                       const Tensor& weight, const Tensor& bias,
+                       const Tensor& out) {
+  const Shape channels{x.dim(x.shape().rank() - 1)};
+  check_shape(place, "weight", weight.shape(), channels);
+  check_dtype(place, "weight", weight, {DType::f32});
+  check_shape(place, "bias", bias.shape(), channels);
+  check_dtype(place, "bias", bias, {DType::f32});
+  check_shape(place, "out", out.shape(), x.shape());
+  check_dtype(place, "out", out, {x.dtype()});
+}
+
+/// Errors: Errc::unsupported where the halves of group_norm do not exist.
+void check_halves(std::string_view place, const ExecContext& ctx) {
+  require(ctx.device().kind == DeviceKind::cpu, Errc::unsupported, place,
+          "part of an image on " + to_string(ctx.device()) +
+              ", expected the whole");
+}
+
+std::int64_t num_row_blocks(std::int64_t rows) {
+  return (rows + kRowBlock - 1) / kRowBlock;
+}
+
+}  // namespace
+
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out) {
   constexpr std::string_view kPlace = "group_norm";
   check_device(kPlace, ctx.device(), {&x, &weight, &bias, &out});
   check_rank(kPlace, "x", x, 4);
-  check_float(kPlace, "x", x, ctx.device());
-  check_shape(kPlace, "weight", weight.shape(), {x.dim(3)});
-  check_dtype(kPlace, "weight", weight, {DType::f32});
-  check_shape(kPlace, "bias", bias.shape(), {x.dim(3)});
-  check_dtype(kPlace, "bias", bias, {DType::f32});
-  check_shape(kPlace, "out", out.shape(), x.shape());
-  check_dtype(kPlace, "out", out, {x.dtype()});
-  if (num_groups < 1 || x.dim(3) % num_groups != 0) {
-    throw Error(Errc::shape_mismatch, kPlace,
-                "channels do not split: got " + std::to_string(x.dim(3)) +
-                    " in " + std::to_string(num_groups) +
-                    " groups, expected a multiple");
-  }
+  check_scale_shift(kPlace, x, weight, bias, out);
+  check_groups(kPlace, ctx, x, num_groups);
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::group_norm(ctx, x, weight, bias, num_groups, eps, activation,
@@ -166,6 +196,40 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
     }
   }
   throw_no_backend(kPlace, ctx.device());
+}
+
+std::int64_t group_moments_width(std::int64_t num_groups) {
+  return cpu::group_moments_width(num_groups);
+}
+
+void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t num_groups,
+                   Tensor& moments) {
+  constexpr std::string_view kPlace = "group_norm";
+  check_device(kPlace, ctx.device(), {&x, &moments});
+  check_rank(kPlace, "x", x, 2);
+  check_groups(kPlace, ctx, x, num_groups);
+  check_shape(kPlace, "moments", moments.shape(),
+              {num_row_blocks(x.dim(0)), group_moments_width(num_groups)});
+  check_dtype(kPlace, "moments", moments, {DType::u8});
+  check_halves(kPlace, ctx);
+  cpu::group_moments(ctx, x, num_groups, moments);
+}
+
+void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
+                     std::int64_t pixels, const Tensor& weight,
+                     const Tensor& bias, std::int64_t num_groups, float eps,
+                     Activation activation, Tensor& out) {
+  constexpr std::string_view kPlace = "group_norm";
+  check_device(kPlace, ctx.device(), {&x, &moments, &weight, &bias, &out});
+  check_rank(kPlace, "x", x, 2);
+  check_scale_shift(kPlace, x, weight, bias, out);
+  check_groups(kPlace, ctx, x, num_groups);
+  check_shape(kPlace, "moments", moments.shape(),
+              {num_row_blocks(pixels), group_moments_width(num_groups)});
+  check_dtype(kPlace, "moments", moments, {DType::u8});
+  check_halves(kPlace, ctx);
+  cpu::group_normalise(ctx, x, moments, pixels, weight, bias, num_groups, eps,
+                       activation, out);
 }
 
 }  // namespace troupe::kernels

@@ -76,12 +76,6 @@ void check_shards(const config::Config& config, const JobRequest& request) {
       got + ", expected 1: passes of a GPU cannot be divided yet",
       "give --device cpu, or use --workers with one of the methods");
   const models::DenoiserInfo info = request.source.info(DType::f32);
-  require(info.most_shards > 1, Errc::unsupported, place,
-          got + ", expected 1: passes of " + std::string(info.class_name) +
-              " cannot be divided yet",
-          request.is_joined
-              ? "start this worker without --shards"
-              : "use --threads, or --workers with --method cfg or pipeline");
   require(config.num_shards <= info.most_shards, Errc::invalid_argument, place,
           got + ", expected at most " + std::to_string(info.most_shards) +
               " for pictures of this size: a shard has at least 128 tokens",

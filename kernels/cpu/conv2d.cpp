@@ -18,9 +18,8 @@ std::size_t rounded_up(std::size_t bytes) {
 
 /// One image and the convolution over it.
 struct Image {
-  const std::byte* data;  ///< [H, W, I]
-  std::int64_t height;
-  std::int64_t width;
+  const std::byte* data;  ///< [pixels of the part, I]
+  ImagePart part;
   std::int64_t out_width;
   std::size_t pixel_bytes;
 };
@@ -35,8 +34,8 @@ void gather_patches(const Image& image, const ConvWeights& conv,
         pixel % image.out_width * conv.stride - conv.padding.left;
     const std::int64_t first =
         std::clamp<std::int64_t>(-left, 0, conv.kernel_width);
-    const std::int64_t last =
-        std::clamp<std::int64_t>(image.width - left, first, conv.kernel_width);
+    const std::int64_t last = std::clamp<std::int64_t>(
+        image.part.width - left, first, conv.kernel_width);
     const auto before = static_cast<std::size_t>(first) * image.pixel_bytes;
     const auto inside =
         static_cast<std::size_t>(last - first) * image.pixel_bytes;
@@ -44,11 +43,12 @@ void gather_patches(const Image& image, const ConvWeights& conv,
         static_cast<std::size_t>(conv.kernel_width) * image.pixel_bytes;
     for (std::int64_t dy = 0; dy < conv.kernel_height; ++dy) {
       const std::int64_t y = top + dy;
-      if (y < 0 || y >= image.height || inside == 0) {
+      if (y < 0 || y >= image.part.height || inside == 0) {
         std::memset(rows, 0, row_bytes);
       } else {
         const auto from =
-            static_cast<std::size_t>(y * image.width + left + first) *
+            static_cast<std::size_t>(y * image.part.width + left + first -
+                                     image.part.pixels.begin) *
             image.pixel_bytes;
         std::memset(rows, 0, before);
         std::memcpy(rows + before, image.data + from, inside);
@@ -81,12 +81,12 @@ Tensor channels_last_weights(const Tensor& weight) {
   return rows;
 }
 
-void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
-            Tensor& out) {
+void conv2d(ExecContext& ctx, const Tensor& x, const ImagePart& from,
+            const ConvWeights& conv, Tensor& out, const ImagePart& to) {
   const PackedMatrix& matrix = conv.matrix;
   const std::int64_t items = out.dim(0);
-  const std::int64_t pixels = out.dim(1) * out.dim(2);
-  const std::int64_t channels = out.dim(3);
+  const std::int64_t pixels = to.pixels.size();
+  const std::int64_t channels = matrix.rows();
   if (out.empty()) {
     return;
   }
@@ -103,7 +103,7 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
       static_cast<std::size_t>(block_pixels * matrix.columns()) * size);
   const std::size_t scratch_bytes =
       patch_bytes + std::max(body.scratch_bytes(), last.scratch_bytes());
-  const std::int64_t image_elements = x.dim(1) * x.dim(2) * x.dim(3);
+  const std::int64_t image_elements = from.pixels.size() * conv.in_channels;
   // A 1×1 convolution's patches are the pixels themselves.
   const bool in_place = matrix.columns() == conv.in_channels &&
                         conv.stride == 1 && conv.padding == Padding{};
@@ -115,16 +115,17 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
         piece % num_blocks + 1 == num_blocks ? last : body;
     std::byte* scratch = ctx.scratch(thread, scratch_bytes);
     const Source source = Source(x).at(item * image_elements);
-    const void* rows = source.at(begin * conv.in_channels).data;
-    if (!in_place) {
+    const std::int64_t pixel = to.pixels.begin + begin;
+    const void* rows = scratch;
+    if (in_place) {
+      rows = source.at((pixel - from.pixels.begin) * conv.in_channels).data;
+    } else {
       const Image image{
           .data = static_cast<const std::byte*>(source.data),
-          .height = x.dim(1),
-          .width = x.dim(2),
-          .out_width = out.dim(2),
+          .part = from,
+          .out_width = to.width,
           .pixel_bytes = static_cast<std::size_t>(conv.in_channels) * size};
-      gather_patches(image, conv, begin, begin + product.rows(), scratch);
-      rows = scratch;
+      gather_patches(image, conv, pixel, pixel + product.rows(), scratch);
     }
     for (std::int64_t panel = 0; panel < matrix.num_panels(); ++panel) {
       const std::int64_t column = matrix.panel_begin(panel);
@@ -146,37 +147,34 @@ std::size_t conv2d_thread_bytes(std::int64_t columns, DType compute) {
           kMostSums * sizeof(float));
 }
 
-void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
-  const std::int64_t height = x.dim(1);
-  const std::int64_t out_width = out.dim(2);
-  const auto pixel_bytes =
-      static_cast<std::size_t>(x.dim(3)) * size_of(x.dtype());
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
+                        const ImagePart& from, Tensor& out,
+                        const ImagePart& to) {
   if (out.empty()) {
     return;
   }
+  const std::size_t pixel_bytes =
+      out.num_bytes() / static_cast<std::size_t>(out.dim(0) * to.pixels.size());
   const auto bytes_of = [pixel_bytes](std::int64_t pixels) {
     return static_cast<std::size_t>(pixels) * pixel_bytes;
   };
-  const std::byte* from = x.bytes().data();
-  std::byte* to = out.bytes().data();
-  ctx.pool().run(x.dim(0) * height, [&](std::int64_t row, int /*thread*/) {
-    const std::int64_t item = row / height;
-    const std::int64_t line = 2 * (row % height);  // of the item in out
-    const std::byte* source = from + bytes_of(row * x.dim(2));
-    std::byte* target = to + bytes_of((item * out.dim(1) + line) * out_width);
-    std::byte* next = target;
-    for (std::int64_t pair = 0; pair < out_width / 2; ++pair) {
-      std::memcpy(next, source, pixel_bytes);
-      std::memcpy(next + pixel_bytes, source, pixel_bytes);
-      next += 2 * pixel_bytes;
-      source += pixel_bytes;
-    }
-    if (out_width % 2 != 0) {
-      std::memcpy(next, source, pixel_bytes);
-      next += pixel_bytes;
-    }
-    if (line + 1 < out.dim(1)) {
-      std::memcpy(next, target, bytes_of(out_width));
+  // Row by row of the result; the first and the last one may be parts.
+  const std::int64_t first_row = to.pixels.begin / to.width;
+  const std::int64_t rows =
+      (to.pixels.end + to.width - 1) / to.width - first_row;
+  ctx.pool().run(out.dim(0) * rows, [&](std::int64_t piece, int /*thread*/) {
+    const std::int64_t item = piece / rows;
+    const std::int64_t row = first_row + piece % rows;
+    const std::int64_t begin = std::max(row * to.width, to.pixels.begin);
+    const std::int64_t end = std::min((row + 1) * to.width, to.pixels.end);
+    const std::byte* const source =
+        x.bytes().data() + bytes_of(item * from.pixels.size() +
+                                    row / 2 * from.width - from.pixels.begin);
+    std::byte* target = out.bytes().data() + bytes_of(item * to.pixels.size() +
+                                                      begin - to.pixels.begin);
+    for (std::int64_t pixel = begin; pixel < end; ++pixel) {
+      std::memcpy(target, source + bytes_of(pixel % to.width / 2), pixel_bytes);
+      target += pixel_bytes;
     }
   });
 }

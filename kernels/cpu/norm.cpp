@@ -27,8 +27,16 @@ void for_rows(ExecContext& ctx, std::int64_t count, const Fn& fn) {
   });
 }
 
-/// What group_norm needs to know of its input.
+/// What group_norm needs to know of its input, or of a part of it.
 struct Grouping {
+  Grouping(std::int64_t items, std::int64_t pixels, std::int64_t channels,
+           std::int64_t groups)
+      : items(items),
+        pixels(pixels),
+        channels(channels),
+        groups(groups),
+        blocks((pixels + kBlockPixels - 1) / kBlockPixels) {}
+
   std::int64_t items;
   std::int64_t pixels;
   std::int64_t channels;
@@ -42,14 +50,10 @@ struct Moments {
   double squares = 0;
 };
 
-/// [item, block, group].
-std::span<Moments> block_moments(ExecContext& ctx, const Tensor& x,
-                                 const Grouping& g) {
+/// moments: [item, block, group].
+void block_moments(ExecContext& ctx, const Tensor& x, const Grouping& g,
+                   Moments* moments) {
   const std::int64_t width = g.channels / g.groups;
-  const std::int64_t count = g.items * g.blocks * g.groups;
-  Tensor memory = ctx.workspace().take(
-      {count, static_cast<std::int64_t>(sizeof(Moments))}, DType::u8);
-  auto* const moments = reinterpret_cast<Moments*>(memory.bytes().data());
   ctx.pool().run(g.items * g.blocks, [&](std::int64_t piece, int thread) {
     const std::int64_t begin = piece % g.blocks * kBlockPixels;
     const std::int64_t rows = std::min(kBlockPixels, g.pixels - begin);
@@ -70,7 +74,6 @@ std::span<Moments> block_moments(ExecContext& ctx, const Tensor& x,
       to[group] = partial;
     }
   });
-  return {moments, static_cast<std::size_t>(count)};
 }
 
 /// Turns the moments of one item into a factor and an offset per channel.
@@ -96,6 +99,36 @@ void fold_item(const Grouping& g, const Moments* moments, const Tensor& weight,
           static_cast<double>(bias.data<float>()[c]) - mean * scaled);
     }
   }
+}
+
+Moments* moments_in(Tensor& memory) {
+  return reinterpret_cast<Moments*>(memory.bytes().data());
+}
+
+/// out = activation(normalised x · weight + bias), for the pixels of `here`
+/// with the moments of `whole`.
+void scale_shift(ExecContext& ctx, const Tensor& x, const Grouping& here,
+                 const Moments* moments, const Grouping& whole,
+                 const Tensor& weight, const Tensor& bias, float eps,
+                 Activation activation, Tensor& out) {
+  const std::int64_t channels = here.channels;
+  Tensor folded = ctx.workspace().take({here.items, 2, channels}, DType::f32);
+  auto* factors = folded.data<float>();
+  for (std::int64_t item = 0; item < here.items; ++item) {
+    float* factor = factors + item * 2 * channels;
+    fold_item(whole, moments + item * whole.blocks * whole.groups, weight, bias,
+              eps, factor, factor + channels);
+  }
+  ctx.pool().run(here.items * here.blocks, [&](std::int64_t piece,
+                                               int /*thread*/) {
+    const std::int64_t begin = piece % here.blocks * kBlockPixels;
+    const std::int64_t at =
+        (piece / here.blocks * here.pixels + begin) * channels;
+    const float* factor = factors + piece / here.blocks * 2 * channels;
+    scale_shift_rows(Source(x).at(at),
+                     std::min(kBlockPixels, here.pixels - begin), channels,
+                     factor, factor + channels, activation, Target(out).at(at));
+  });
 }
 
 }  // namespace
@@ -155,29 +188,37 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   if (x.empty()) {
     return;
   }
-  const std::int64_t pixels = x.dim(1) * x.dim(2);
-  const Grouping g{.items = x.dim(0),
-                   .pixels = pixels,
-                   .channels = x.dim(3),
-                   .groups = num_groups,
-                   .blocks = (pixels + kBlockPixels - 1) / kBlockPixels};
+  const Grouping g(x.dim(0), x.dim(1) * x.dim(2), x.dim(3), num_groups);
   const Workspace::Scope scope(ctx.workspace());
-  const std::span<const Moments> moments = block_moments(ctx, x, g);
-  Tensor folded = ctx.workspace().take({g.items, 2, g.channels}, DType::f32);
-  auto* factors = folded.data<float>();
-  for (std::int64_t item = 0; item < g.items; ++item) {
-    float* factor = factors + item * 2 * g.channels;
-    fold_item(g, moments.data() + item * g.blocks * g.groups, weight, bias, eps,
-              factor, factor + g.channels);
+  Tensor moments = ctx.workspace().take(
+      {g.items, g.blocks, group_moments_width(num_groups)}, DType::u8);
+  block_moments(ctx, x, g, moments_in(moments));
+  scale_shift(ctx, x, g, moments_in(moments), g, weight, bias, eps, activation,
+              out);
+}
+
+std::int64_t group_moments_width(std::int64_t num_groups) {
+  return num_groups * static_cast<std::int64_t>(sizeof(Moments));
+}
+
+void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t num_groups,
+                   Tensor& moments) {
+  block_moments(ctx, x, Grouping(1, x.dim(0), x.dim(1), num_groups),
+                moments_in(moments));
+}
+
+void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
+                     std::int64_t pixels, const Tensor& weight,
+                     const Tensor& bias, std::int64_t num_groups, float eps,
+                     Activation activation, Tensor& out) {
+  if (x.empty()) {
+    return;
   }
-  ctx.pool().run(g.items * g.blocks, [&](std::int64_t piece, int /*thread*/) {
-    const std::int64_t begin = piece % g.blocks * kBlockPixels;
-    const std::int64_t at = (piece / g.blocks * g.pixels + begin) * g.channels;
-    const float* factor = factors + piece / g.blocks * 2 * g.channels;
-    scale_shift_rows(Source(x).at(at), std::min(kBlockPixels, g.pixels - begin),
-                     g.channels, factor, factor + g.channels, activation,
-                     Target(out).at(at));
-  });
+  const Workspace::Scope scope(ctx.workspace());
+  scale_shift(ctx, x, Grouping(1, x.dim(0), x.dim(1), num_groups),
+              reinterpret_cast<const Moments*>(moments.bytes().data()),
+              Grouping(1, pixels, x.dim(1), num_groups), weight, bias, eps,
+              activation, out);
 }
 
 }  // namespace troupe::kernels::cpu

@@ -49,11 +49,13 @@ struct ConvWeights {
 /// [O, I, kh, kw] f32, bf16 or f16 → [O, kh·kw·I] of the same type.
 [[nodiscard]] Tensor channels_last_weights(const Tensor& weight);
 
-void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
-            Tensor& out);
+void conv2d(ExecContext& ctx, const Tensor& x, const ImagePart& from,
+            const ConvWeights& conv, Tensor& out, const ImagePart& to);
 [[nodiscard]] std::size_t conv2d_thread_bytes(std::int64_t columns,
                                               DType compute);
-void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
+                        const ImagePart& from, Tensor& out,
+                        const ImagePart& to);
 
 void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
                      Tensor& out);
@@ -107,6 +109,14 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out);
+void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t num_groups,
+                   Tensor& moments);
+void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
+                     std::int64_t pixels, const Tensor& weight,
+                     const Tensor& bias, std::int64_t num_groups, float eps,
+                     Activation activation, Tensor& out);
+/// Bytes of the moments of one block of pixels.
+[[nodiscard]] std::int64_t group_moments_width(std::int64_t num_groups);
 /// What it takes of the workspace for x [B, H, W, C].
 [[nodiscard]] std::int64_t group_norm_bytes(const Shape& x,
                                             std::int64_t num_groups);

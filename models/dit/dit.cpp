@@ -179,7 +179,7 @@ class Dit final : public Network {
                  .streams = {{"hidden_states", true}},
                  .out_channels = config.out_channels,
                  .compute = compute,
-                 .takes_shards = true}),
+                 .sharding = Sharding::tokens}),
         config_(config),
         patches_(config.grid(), config.width(), 1.0),
         weights_(read_weights(reader, config, segment, patches_)) {}

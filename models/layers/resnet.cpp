@@ -1,7 +1,6 @@
 #include "models/layers/resnet.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/norm.h"
 
 namespace troupe::models {
 
@@ -18,27 +17,21 @@ ResnetWeights read_resnet(LayerReader& reader, const std::string& name,
   return block;
 }
 
-void run_resnet(ExecContext& ctx, const ResnetWeights& block,
-                const ResnetStyle& style, const Tensor& x,
+void run_resnet(ImagePass& pass, const ResnetWeights& block,
+                const GroupNormStyle& style, const Tensor& x,
+                const kernels::ImagePart& image,
                 const std::optional<ChannelShift>& shift, Tensor& out) {
+  ExecContext& ctx = pass.ctx();
   const Workspace::Scope scope(ctx.workspace());
-  const auto norm = [&](const Tensor& from, const NormWeights& weights,
-                        Tensor& to) {
-    kernels::group_norm(ctx, from, weights.weight, weights.bias,
-                        style.num_groups, style.eps, style.activation, to);
-  };
-  Tensor normed = ctx.workspace().take(x.shape(), x.dtype());
-  norm(x, block.norm1, normed);
   Tensor hidden = ctx.workspace().take(out.shape(), x.dtype());
-  kernels::conv2d(ctx, normed, block.conv1, hidden);
+  pass.norm_conv(x, image, block.norm1, style, block.conv1, hidden);
   ctx.tick(0);  // of large pictures one convolution takes long
   if (shift) {
     kernels::add_channels(ctx, shift->vectors, shift->column, hidden);
   }
-  norm(hidden, block.norm2, hidden);
-  kernels::conv2d(ctx, hidden, block.conv2, out);
+  pass.norm_conv_over(hidden, image, block.norm2, style, block.conv2, out);
   if (block.shortcut) {
-    kernels::conv2d(ctx, x, *block.shortcut, hidden);
+    pass.conv(x, image, *block.shortcut, image, hidden);
     kernels::add(ctx, hidden, out);
   } else {
     kernels::add(ctx, x, out);

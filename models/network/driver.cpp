@@ -329,8 +329,8 @@ ShardContext* NetworkDriver::ranks_of(ExecContext& ctx, ShardContext& shard,
   if (ranks == 1) {
     return &shard;
   }
-  require(network_->layout().takes_shards && ctx.kind() == DeviceKind::cpu &&
-              meter_ != nullptr,
+  require(network_->layout().sharding != Sharding::none &&
+              ctx.kind() == DeviceKind::cpu && meter_ != nullptr,
           Errc::unsupported, place_,
           "token shards: got " + std::to_string(ranks) + " ranks, expected 1");
   std::int64_t most = 0;
@@ -341,6 +341,13 @@ ShardContext* NetworkDriver::ranks_of(ExecContext& ctx, ShardContext& shard,
     return &shard;
   }
   return shard.rank() == 0 ? &whole : nullptr;
+}
+
+RowRange NetworkDriver::own(const ShardContext& shard,
+                            std::int64_t rows) const {
+  return network_->layout().sharding == Sharding::pixels
+             ? ImagePass::pixels_of(shard, shard.rank(), rows)
+             : shard.own(rows);
 }
 
 std::vector<std::int64_t> NetworkDriver::tokens_of(const Shape& latents) const {
@@ -370,10 +377,16 @@ void NetworkDriver::keep(ExecContext& ctx, const Group& group,
     boundaries[0] = std::move(whole);
   }
   shard.meet();
+  const auto divides = [&](const Tensor& all) {
+    return network_->layout().sharding != Sharding::pixels ||
+           ImagePass::divides(shard, all.dim(0));
+  };
   for (std::size_t i = 0; i < made.size(); ++i) {
     const Tensor& all = boundaries[0][i].tensor;
-    const RowRange rows = shard.own(all.dim(0));
-    if (rows.size() > 0) {
+    const RowRange rows = own(shard, all.dim(0));
+    // What every rank has, rank 0 writes.
+    const bool is_copy = shard.rank() > 0 && !divides(all);
+    if (rows.size() > 0 && !is_copy) {
       Tensor target = all.slice(rows.begin, rows.end);
       kernels::copy(ctx, made[i].tensor.item(0), target);
     }
@@ -620,8 +633,8 @@ State NetworkDriver::load(ExecContext& ctx, const ShardContext& shard,
   for (std::size_t i = 0; i < boundaries.front().size(); ++i) {
     std::vector<Tensor> rows;
     for (const Boundary& boundary : boundaries) {
-      const RowRange own = shard.own(boundary[i].tensor.dim(0));
-      rows.push_back(boundary[i].tensor.slice(own.begin, own.end));
+      const RowRange range = own(shard, boundary[i].tensor.dim(0));
+      rows.push_back(boundary[i].tensor.slice(range.begin, range.end));
     }
     const Tensor all = stack_rows(ctx, rows);
     if (boundaries.front()[i].name.starts_with(kSkip)) {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/row_blocks.h"
 #include "models/network/denoiser.h"
+#include "models/network/image_pass.h"
 #include "models/network/network.h"
 
 namespace troupe::models {
@@ -36,7 +36,7 @@ class NetworkDriver final : public Denoiser {
  public:
   /// Tokens that each rank has at least of the longest stream. Ranks with fewer
   /// tokens would wait longer than they compute.
-  static constexpr std::int64_t kLeastTokens = 2 * kernels::kRowBlock;
+  static constexpr std::int64_t kLeastTokens = ImagePass::kLeastPixels;
 
   /// meter: what boundaries are checked against; null on a meter's own network.
   NetworkDriver(std::unique_ptr<const Network> network, DenoiserInfo info,
@@ -72,6 +72,9 @@ class NetworkDriver final : public Denoiser {
   [[nodiscard]] ShardContext* ranks_of(ExecContext& ctx, ShardContext& shard,
                                        ShardContext& whole,
                                        const Shape& latents) const;
+  /// This rank's rows of a stream of so many tokens or pixels.
+  [[nodiscard]] RowRange own(const ShardContext& shard,
+                             std::int64_t rows) const;
   /// Tokens of each stream of the state, on all ranks.
   [[nodiscard]] std::vector<std::int64_t> tokens_of(const Shape& latents) const;
   /// The rows' one shape of latents. Errors: Errc::shape_mismatch.

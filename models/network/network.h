@@ -20,7 +20,7 @@ namespace troupe::models {
 
 class Pass;
 
-/// A tensor that flows from stage to stage: [B, N, D] or [B, H, W, C].
+/// A tensor that flows from stage to stage: [B, N, D].
 struct Stream {
   std::string_view name;
   Tensor x;
@@ -73,6 +73,14 @@ struct TableRow {
   Tensor target;  ///< [W] f32
 };
 
+/// What of its streams ranks may divide. Stages then take a stream's rows as
+/// they come.
+enum class Sharding : std::uint8_t {
+  none,
+  tokens,  ///< stages see other rows through Pass::attend and Pass::gather
+  pixels   ///< the streams are images: stages use Pass::image, too
+};
+
 /// The sizes of a network, or of a segment of it.
 struct NetworkLayout {
   std::string_view place;  ///< in error messages
@@ -81,10 +89,7 @@ struct NetworkLayout {
   std::vector<StreamKind> streams;
   std::int64_t out_channels = 0;
   DType compute = DType::f32;
-  /// Whether the tokens of its streams may be divided among ranks: its stages
-  /// then take a stream's rows as they come, and see other rows through
-  /// Pass::attend and Pass::gather alone.
-  bool takes_shards = false;
+  Sharding sharding = Sharding::none;
 };
 
 /// Configuration, weights and arithmetic of a network; nothing else. A network

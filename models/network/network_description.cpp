@@ -95,7 +95,7 @@ const NetworkDescription::Metered& NetworkDescription::metered(
       read(reader, {0, num_blocks()}, compute);
   auto made = std::make_unique<Metered>();
   made->stages = network->layout().stages;
-  made->takes_shards = network->layout().takes_shards;
+  made->takes_shards = network->layout().sharding != Sharding::none;
   made->block_bytes = reader.block_bytes();
   made->bytes_per_timestep =
       static_cast<std::size_t>(network->table_width()) * sizeof(float);

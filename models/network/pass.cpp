@@ -13,6 +13,7 @@ Pass::Pass(ExecContext& ctx, ShardContext& shard, const Network& network,
            Tensor modulation, int begin, int end)
     : ctx_(ctx),
       shard_(shard),
+      image_(ctx, shard),
       network_(network),
       latent_shape_(latent_shape),
       prepared_(std::move(prepared)),
@@ -32,6 +33,12 @@ Pass::Pass(ExecContext& ctx, ShardContext& shard, const Network& network,
 
 Columns Pass::mod(int stage, std::int64_t width) const {
   return {first_columns_[static_cast<std::size_t>(stage - begin_)], width};
+}
+
+bool Pass::divides_keys() const {
+  return network_.layout().sharding == Sharding::pixels
+             ? ImagePass::divides(shard_, tokens_[0])
+             : is_divided();
 }
 
 Tensor Pass::own_rows(const Tensor& all) const {
@@ -123,8 +130,8 @@ std::vector<Tensor> Pass::take_attended(
 }
 
 Tensor Pass::take_attended(const Tensor& x, std::int64_t width) {
-  return is_divided() ? take_attended({0}, width)[0]
-                      : take({x.dim(0), x.dim(1), width});
+  return divides_keys() ? take_attended({0}, width)[0]
+                        : take({x.dim(0), x.dim(1), width});
 }
 
 void Pass::open(const State& state, std::vector<std::int64_t> tokens) {
@@ -190,7 +197,7 @@ Tensor joined(Pass& pass, std::span<const AttentionStream> streams,
 void Pass::attend(std::span<const AttentionStream> streams,
                   std::int64_t num_heads, std::int64_t head_dim,
                   std::span<Tensor> outs) {
-  if (is_divided()) {
+  if (divides_keys()) {
     const Tensor keys = shared(streams[0].k.base);
     const Tensor values = shared(streams[0].v.base);
     shard_.meet();

@@ -11,6 +11,7 @@
 #include "kernels/core/shard_context.h"
 #include "kernels/residual_stream.h"
 #include "models/layers/ping_pong.h"
+#include "models/network/image_pass.h"
 #include "models/network/network.h"
 
 namespace troupe::models {
@@ -120,6 +121,12 @@ class Pass {
   void attend_prompt(const Tensor& q, std::size_t index, std::int64_t num_heads,
                      std::int64_t head_dim, Tensor& out);
 
+  /// Layers over this rank's pixels of images, for Sharding::pixels.
+  [[nodiscard]] ImagePass& image() noexcept { return image_; }
+  /// The stream of an image network has so many pixels here: to be called
+  /// before `take_attended`.
+  void set_tokens(std::int64_t tokens) { tokens_ = {tokens}; }
+
   /// Progress inside a long stage; honours a stop. Errors: Errc::interrupted.
   void tick() { ctx_.tick(0); }
 
@@ -131,6 +138,8 @@ class Pass {
 
  private:
   [[nodiscard]] bool is_divided() const { return shard_.world_size() > 1; }
+  /// Whether each rank has some of the keys.
+  [[nodiscard]] bool divides_keys() const;
   /// Memory [1, tokens of these streams, width] for all ranks.
   [[nodiscard]] Tensor share(const std::vector<std::int64_t>& streams,
                              std::int64_t width, DType dtype);
@@ -139,6 +148,7 @@ class Pass {
 
   ExecContext& ctx_;
   ShardContext& shard_;
+  ImagePass image_;
   const Network& network_;
   const Shape& latent_shape_;
   std::vector<const Prepared*> prepared_;

@@ -159,7 +159,7 @@ class PixArt final : public Network {
                  .streams = {{"hidden_states", true}},
                  .out_channels = config.out_channels,
                  .compute = compute,
-                 .takes_shards = true}),
+                 .sharding = Sharding::tokens}),
         config_(config),
         patches_(config.grid(), config.width(), config.interpolation_scale),
         weights_(read_weights(reader, config, segment, patches_)) {}

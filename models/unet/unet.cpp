@@ -14,6 +14,7 @@
 #include "kernels/core/noise.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/image_part.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
@@ -25,14 +26,16 @@
 #include "models/network/pass.h"
 #include "models/unet/unet_layout.h"
 
-// B rows of a batch, R rows of a timestep table, H and W sides, N = H·W tokens,
-// C channels, L tokens of a prompt, E width of the timestep's embedding.
+// B rows of a batch, R rows of a timestep table, N pixels of an image, n of
+// them on this rank, C channels, L tokens of a prompt, E width of the
+// timestep's embedding.
 
 namespace troupe::models {
 namespace unet {
 namespace {
 
 using kernels::Activation;
+using kernels::ImagePart;
 using Kind = UNetUnit::Kind;
 
 constexpr const char* kPrompt = "prompt_embeds";
@@ -251,8 +254,10 @@ std::vector<Stage> stages_of(const UNetLayout& layout) {
   return stages;
 }
 
-Shape with_last(const Tensor& like, std::int64_t channels) {
-  return {like.dim(0), like.dim(1), like.dim(2), channels};
+/// The sides of the latents behind so many halvings.
+ImagePart image_at(const Pass& pass, int halvings) {
+  const UNetSides sides = UNetSides::of(pass.latent_shape()).halved(halvings);
+  return ImagePart::whole(sides.height, sides.width);
 }
 
 /// A row of the timestep table is what residual blocks add to their channels,
@@ -269,7 +274,8 @@ class UNet final : public Network {
                  .stages = stages_of(UNetLayout(config)),
                  .streams = {{"hidden"}},
                  .out_channels = config.out_channels,
-                 .compute = compute}),
+                 .compute = compute,
+                 .sharding = Sharding::pixels}),
         config_(config),
         layout_(config),
         weights_(read_weights(reader, config, layout_, segment)) {}
@@ -442,41 +448,59 @@ class UNet final : public Network {
     return embedding;
   }
 
+  /// [B, n, C] for this rank's pixels.
+  static Tensor take_pixels(Pass& pass, const ImagePart& image,
+                            std::int64_t channels) {
+    return pass.take(
+        {pass.rows(), pass.image().own(image).pixels.size(), channels});
+  }
+  [[nodiscard]] GroupNormStyle style() const {
+    return {config_.norm_num_groups, config_.norm_eps, config_.activation};
+  }
+
   void embed(Pass& pass, State& state) const {
     const Tensor& latents = pass.latents;
-    Tensor out = pass.take({pass.rows(), latents.dim(2), latents.dim(3),
-                            config_.levels.front().width});
+    const ImagePart image = image_at(pass, 0);
+    Tensor out = take_pixels(pass, image, config_.levels.front().width);
     const Workspace::Scope scope(pass.workspace());
     Tensor x = pass.take(
         {pass.rows(), latents.dim(2), latents.dim(3), latents.dim(1)});
     kernels::to_channels_last(pass.ctx(), latents, x);
-    kernels::conv2d(pass.ctx(), x, weights_.conv_in, out);
+    // Every rank has all latents.
+    kernels::conv2d(
+        pass.ctx(),
+        x.reshape({pass.rows(), image.pixels.size(), latents.dim(1)}), image,
+        weights_.conv_in, out, pass.image().own(image));
     state.streams = {{"hidden", out}};
     state.skips = {out};
   }
 
   void finish(Pass& pass, const State& state) const {
     const Tensor& hidden = state.streams[0].x;
+    const ImagePart image = image_at(pass, 0);
     const Workspace::Scope scope(pass.workspace());
-    Tensor normed = pass.take(hidden.shape());
-    kernels::group_norm(pass.ctx(), hidden, weights_.norm_out.weight,
-                        weights_.norm_out.bias, config_.norm_num_groups,
-                        config_.norm_eps, config_.activation, normed);
-    Tensor pixels =
-        pass.take(with_last(hidden, config_.out_channels), DType::f32);
-    kernels::conv2d(pass.ctx(), normed, weights_.conv_out, pixels);
-    kernels::to_channels_first(pass.ctx(), pixels, pass.output);
+    Tensor pixels = pass.take(
+        {pass.rows(), hidden.dim(1), config_.out_channels}, DType::f32);
+    pass.image().norm_conv(hidden, image, weights_.norm_out, style(),
+                           weights_.conv_out, pixels);
+    const Tensor all = pass.image().gather(pixels, image);
+    if (!all.empty()) {
+      kernels::to_channels_first(
+          pass.ctx(),
+          all.reshape(
+              {pass.rows(), image.height, image.width, config_.out_channels}),
+          pass.output);
+    }
   }
 
   void run_down(Pass& pass, int stage, const UNetUnit& unit,
                 State& state) const {
     const Tensor x = state.streams[0].x;
-    const UNetSides after =
-        UNetSides::of(pass.latent_shape()).halved(unit.out_halvings());
-    Tensor out =
-        pass.take({x.dim(0), after.height, after.width, unit.out_channels});
+    const ImagePart before = image_at(pass, unit.halvings);
+    const ImagePart after = image_at(pass, unit.out_halvings());
+    Tensor out = take_pixels(pass, after, unit.out_channels);
     if (unit.kind == Kind::downsample) {
-      kernels::conv2d(pass.ctx(), x, *weights_of(stage).sampler, out);
+      pass.image().conv(x, before, *weights_of(stage).sampler, after, out);
     } else {
       resnet(pass, stage, 0, x, out);
       add_transformer(pass, stage, unit, out);
@@ -488,7 +512,7 @@ class UNet final : public Network {
   void run_mid(Pass& pass, int stage, const UNetUnit& unit,
                State& state) const {
     const Tensor x = state.streams[0].x;
-    Tensor& first = pass.hidden().next(with_last(x, unit.out_channels));
+    Tensor& first = pass.hidden().next({x.dim(0), x.dim(1), unit.out_channels});
     resnet(pass, stage, 0, x, first);
     add_transformer(pass, stage, unit, first);
     pass.hidden().apply(first.shape(), [&](const Tensor& from, Tensor& to) {
@@ -500,37 +524,48 @@ class UNet final : public Network {
   void run_up(Pass& pass, int stage, const UNetUnit& unit, State& state) const {
     const Tensor x = state.streams[0].x;
     PingPong& hidden = pass.hidden();
-    Tensor& out = hidden.next(with_last(x, unit.out_channels));
+    Tensor& out = hidden.next({x.dim(0), x.dim(1), unit.out_channels});
     {
       const Workspace::Scope scope(pass.workspace());
-      Tensor both = pass.take(with_last(x, unit.resnet_input(0)));
+      Tensor both = pass.take({x.dim(0), x.dim(1), unit.resnet_input(0)});
       kernels::concat_channels(pass.ctx(), x, state.skips.back(), both);
       resnet(pass, stage, 0, both, out);
     }
     state.skips.pop_back();
     add_transformer(pass, stage, unit, out);
     if (unit.upsamples()) {
-      // The sides of the next skip; the tensor may be in another segment.
-      const UNetSides after =
-          UNetSides::of(pass.latent_shape()).halved(unit.out_halvings());
-      const Shape large{x.dim(0), after.height, after.width, unit.out_channels};
-      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
-        kernels::upsample_nearest2x(pass.ctx(), from, to);
-      });
-      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
-        kernels::conv2d(pass.ctx(), from, *weights_of(stage).sampler, to);
-      });
+      upsample(pass, stage, unit, hidden);
     }
     state.streams[0].x = hidden.now();
   }
 
+  /// To the sides of the next skip; that tensor may be in another segment.
+  void upsample(Pass& pass, int stage, const UNetUnit& unit,
+                PingPong& hidden) const {
+    const kernels::PackedConv2d& layer = *weights_of(stage).sampler;
+    ImagePass& image = pass.image();
+    const ImagePart small = image_at(pass, unit.halvings);
+    const ImagePart large = image_at(pass, unit.out_halvings());
+    const ImagePart read = image.read_for(layer, large, large);
+    const ImagePart own = image.own(large);
+    const auto shape = [&](const ImagePart& part) {
+      return Shape{pass.rows(), part.pixels.size(), unit.out_channels};
+    };
+    hidden.apply(shape(read), [&](const Tensor& from, Tensor& to) {
+      image.upsample(from, small, layer, large, to);
+    });
+    hidden.apply(shape(own), [&](const Tensor& from, Tensor& to) {
+      kernels::conv2d(pass.ctx(), from, read, layer, to, own);
+    });
+  }
+
   void resnet(Pass& pass, int stage, int index, const Tensor& x,
               Tensor& out) const {
-    const Columns mod = pass.mod(stage, out.dim(3));
-    run_resnet(pass.ctx(),
+    const Columns mod = pass.mod(stage, out.dim(2));
+    run_resnet(pass.image(),
                weights_of(stage).resnets[static_cast<std::size_t>(index)],
-               {config_.norm_num_groups, config_.norm_eps, config_.activation},
-               x, ChannelShift{pass.modulation(), mod.at(index)}, out);
+               style(), x, image_at(pass, layout_.unit(stage - 1).halvings),
+               ChannelShift{pass.modulation(), mod.at(index)}, out);
   }
 
   /// x += transformer(x), if the unit has one.
@@ -541,16 +576,18 @@ class UNet final : public Network {
     }
     const Transformer& transformer = *weights_of(stage).transformer;
     const Workspace::Scope scope(pass.workspace());
-    const Shape tokens{pass.rows(), x.dim(1) * x.dim(2), unit.out_channels};
-    Tensor stream = pass.take(tokens, DType::f32);
+    const ImagePart image = image_at(pass, unit.halvings);
+    pass.set_tokens(image.pixels.size());
+    Tensor stream = pass.take(x.shape(), DType::f32);
     {
       const Workspace::Scope inner(pass.workspace());
       Tensor normed = pass.take(x.shape());
-      kernels::group_norm(pass.ctx(), x, transformer.norm.weight,
-                          transformer.norm.bias, config_.norm_num_groups,
-                          kTransformerNormEps, Activation::none, normed);
-      kernels::linear(pass.ctx(), normed.reshape(tokens), transformer.proj_in,
-                      Activation::none, stream);  // [B, N, C]
+      pass.image().norm(
+          x, image, transformer.norm,
+          {config_.norm_num_groups, kTransformerNormEps, Activation::none},
+          normed);
+      kernels::linear(pass.ctx(), normed, transformer.proj_in, Activation::none,
+                      stream);  // [B, N, C]
     }
     for (std::size_t i = 0; i < transformer.blocks.size(); ++i) {
       const TransformerBlock& block = transformer.blocks[i];
@@ -562,13 +599,13 @@ class UNet final : public Network {
     }
     Tensor last = stream;
     if (compute() != DType::f32) {
-      last = pass.take(tokens);
+      last = pass.take(x.shape());
       kernels::convert(pass.ctx(), stream, last);
     }
-    Tensor projected = pass.take(tokens);
+    Tensor projected = pass.take(x.shape());
     kernels::linear(pass.ctx(), last, transformer.proj_out, Activation::none,
                     projected);  // [B, N, C]
-    kernels::add(pass.ctx(), projected.reshape(x.shape()), x);
+    kernels::add(pass.ctx(), projected, x);
   }
 
   /// x += CrossAttention(norm(x), prompts). index: in Prepared::prompt.

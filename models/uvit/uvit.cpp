@@ -150,7 +150,7 @@ class UVit final : public Network {
                  .streams = {{"hidden"}},
                  .out_channels = config.in_chans,
                  .compute = compute,
-                 .takes_shards = true}),
+                 .sharding = Sharding::tokens}),
         config_(config),
         latents_(config.latent_shape()),
         tokens_(kExtras + config.grid().num_tokens(latents_)) {

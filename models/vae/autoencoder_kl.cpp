@@ -13,8 +13,8 @@
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 #include "kernels/elementwise.h"
+#include "kernels/image_part.h"
 #include "kernels/linear.h"
-#include "kernels/norm.h"
 #include "kernels/patchify.h"
 #include "models/layers/activation_names.h"
 #include "models/layers/ping_pong.h"
@@ -22,12 +22,13 @@
 #include "models/network/layer_reader.h"
 #include "models/vae/tiled_decode.h"
 
-// C latent channels, h and w latent sides; inside, [1, H, W, channels].
+// C latent channels, h and w latent sides; inside, [1, pixels, channels].
 
 namespace troupe::models {
 namespace {
 
 using kernels::Activation;
+using kernels::ImagePart;
 
 constexpr float kEps = 1e-6F;
 constexpr const char* kNoDecoder = "this autoencoder cannot be run";
@@ -154,64 +155,97 @@ std::vector<TensorSpec> with_legacy_names(std::vector<TensorSpec> specs,
   return specs;
 }
 
-/// Runs the decoder's layers on workspace memory.
+/// Runs the decoder's layers over this rank's pixels, on workspace memory.
 class DecoderPass {
  public:
-  DecoderPass(ExecContext& ctx, const AutoencoderKlConfig& config,
-              DType compute)
-      : ctx_(ctx), config_(config), compute_(compute) {}
+  /// latents: the sides at which it begins.
+  DecoderPass(ImagePass& layers, const AutoencoderKlConfig& config,
+              DType compute, const ImagePart& latents)
+      : image_(layers),
+        config_(config),
+        sides_(latents),
+        hidden_(layers.ctx().workspace(), most_elements(), compute) {}
 
-  [[nodiscard]] Tensor take(const Tensor& like, std::int64_t channels) {
-    return ctx_.workspace().take({1, like.dim(1), like.dim(2), channels},
-                                 compute_);
+  /// Of what it now has.
+  [[nodiscard]] const ImagePart& sides() const noexcept { return sides_; }
+  [[nodiscard]] PingPong& hidden() noexcept { return hidden_; }
+  [[nodiscard]] GroupNormStyle style(Activation activation) const {
+    return {config_.norm_num_groups, kEps, activation};
   }
 
-  void norm(const Tensor& x, const NormWeights& weights, Activation activation,
-            Tensor& out) {
-    kernels::group_norm(ctx_, x, weights.weight, weights.bias,
-                        config_.norm_num_groups, kEps, activation, out);
-  }
-
-  void resnet(const Tensor& x, const ResnetWeights& block, Tensor& out) {
-    run_resnet(ctx_, block, {config_.norm_num_groups, kEps, config_.activation},
-               x, {}, out);
+  void resnet(const ResnetWeights& block) {
+    hidden_.apply(own_pixels(block.conv1.out_channels()),
+                  [&](const Tensor& from, Tensor& to) {
+                    run_resnet(image_, block, style(config_.activation), from,
+                               sides_, {}, to);
+                  });
   }
 
   /// x += attention over all pixels, one head as wide as x.
-  void attention(const VaeAttention& block, Tensor& x) {
-    const Workspace::Scope scope(ctx_.workspace());
-    const std::int64_t width = x.dim(3);
-    const std::int64_t tokens = x.dim(1) * x.dim(2);
-    Tensor normed = take(x, width);
-    norm(x, block.norm, Activation::none, normed);
-    normed = normed.reshape({1, tokens, width});
-    Tensor qkv = ctx_.workspace().take({1, tokens, 3 * width}, compute_);
-    kernels::linear(ctx_, normed, block.qkv, Activation::none, qkv);
-    Tensor attended = ctx_.workspace().take({1, tokens, width}, compute_);
-    kernels::attention(ctx_, {qkv, 0}, {qkv, width}, {qkv, 2 * width}, 1, width,
-                       attended);
-    kernels::linear(ctx_, attended, block.out, Activation::none, normed);
-    Tensor flat = x.reshape({1, tokens, width});
-    kernels::add(ctx_, normed, flat);
+  void attention(const VaeAttention& block) {
+    ExecContext& ctx = image_.ctx();
+    const Workspace::Scope scope(ctx.workspace());
+    Tensor& x = hidden_.now();
+    const std::int64_t width = x.dim(2);
+    Tensor normed = ctx.workspace().take(x.shape(), x.dtype());
+    image_.norm(x, sides_, block.norm, style(Activation::none), normed);
+    ImagePass::Shared qkv = image_.share(1, sides_, 3 * width, x.dtype());
+    kernels::linear(ctx, normed, block.qkv, Activation::none, qkv.own);
+    image_.meet(sides_);
+    Tensor attended = ctx.workspace().take(x.shape(), x.dtype());
+    kernels::attention(ctx, {qkv.own, 0}, {qkv.all, width},
+                       {qkv.all, 2 * width}, 1, width, attended);
+    kernels::linear(ctx, attended, block.out, Activation::none, normed);
+    kernels::add(ctx, normed, x);
+  }
+
+  void upsample(const kernels::PackedConv2d& layer) {
+    const ImagePart large =
+        ImagePart::whole(2 * sides_.height, 2 * sides_.width);
+    const ImagePart read = image_.read_for(layer, large, large);
+    const ImagePart own = image_.own(large);
+    const std::int64_t channels = layer.in_channels();
+    hidden_.apply({1, read.pixels.size(), channels},
+                  [&](const Tensor& from, Tensor& to) {
+                    image_.upsample(from, sides_, layer, large, to);
+                  });
+    hidden_.apply({1, own.pixels.size(), layer.out_channels()},
+                  [&](const Tensor& from, Tensor& to) {
+                    kernels::conv2d(image_.ctx(), from, read, layer, to, own);
+                  });
+    sides_ = large;
+  }
+
+  [[nodiscard]] Shape own_pixels(std::int64_t channels) const {
+    return {1, image_.own(sides_).pixels.size(), channels};
   }
 
  private:
-  ExecContext& ctx_;
-  const AutoencoderKlConfig& config_;
-  DType compute_;
-};
-
-/// Elements of the largest tensor between two layers.
-std::int64_t most_elements(const AutoencoderKlConfig& config,
-                           std::int64_t pixels) {
-  const auto& widths = config.block_out_channels;
-  std::int64_t most = pixels * std::max(widths.back(), config.latent_channels);
-  for (std::size_t i = widths.size() - 1; i > 0; --i) {
-    pixels *= 4;
-    most = std::max(most, pixels * widths[i]);
+  /// Of the largest tensor between two layers.
+  [[nodiscard]] std::int64_t most_elements() const {
+    // Rows above and below that a convolution reads, and parts of rows.
+    constexpr std::int64_t kRowsAround = 4;
+    const auto pixels = [&](const ImagePart& image) {
+      return std::min(image.pixels.size(), image_.own(image).pixels.size() +
+                                               kRowsAround * image.width);
+    };
+    const auto& widths = config_.block_out_channels;
+    // Every rank has all latents.
+    std::int64_t most = sides_.pixels.size() * config_.latent_channels;
+    most = std::max(most, pixels(sides_) * widths.back());
+    ImagePart image = sides_;
+    for (std::size_t i = widths.size() - 1; i > 0; --i) {
+      image = ImagePart::whole(2 * image.height, 2 * image.width);
+      most = std::max(most, pixels(image) * widths[i]);
+    }
+    return std::max(most, pixels(image) * widths[0]);
   }
-  return std::max(most, pixels * widths[0]);
-}
+
+  ImagePass& image_;
+  const AutoencoderKlConfig& config_;
+  ImagePart sides_;
+  PingPong hidden_;
+};
 
 /// Undoes the normalisation of latents, per channel.
 void denormalise(const AutoencoderKlConfig& config, const Tensor& latents,
@@ -362,7 +396,12 @@ void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
   kernels::to_channels_last(ctx, scaled, x);
   const std::uint64_t key[] = {static_cast<std::uint64_t>(height),
                                static_cast<std::uint64_t>(width)};
-  ctx.replay(weights_, key, [&] { decode_tokens(ctx, x, pixels); });
+  ctx.replay(weights_, key, [&] {
+    ImagePass::run(ctx, height * width,
+                   [&](ExecContext& on, ImagePass& layers) {
+                     decode_pixels(on, layers, x, pixels);
+                   });
+  });
   Tensor picture = out.reshape({1, out.dim(0), out.dim(1), out.dim(2)});
   if (out.device() == ctx.device()) {
     kernels::to_channels_first(ctx, pixels, picture);
@@ -373,58 +412,56 @@ void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
   kernels::copy(ctx, made, picture);
 }
 
-void AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x,
-                                  Tensor& pixels) const {
+void AutoencoderKl::decode_pixels(ExecContext& ctx, ImagePass& layers,
+                                  const Tensor& latents, Tensor& out) const {
   const Workspace::Scope scope(ctx.workspace());
   const Weights& weights = *weights_;
-  DecoderPass decoder(ctx, config_, compute_);
-  PingPong hidden(ctx.workspace(), most_elements(config_, x.dim(1) * x.dim(2)),
-                  compute_);
+  const ImagePart image = ImagePart::whole(latents.dim(1), latents.dim(2));
+  DecoderPass decoder(layers, config_, compute_, image);
+  Tensor x = latents.reshape({1, image.pixels.size(), latents.dim(3)});
+  // Every rank has all latents.
   if (weights.post_quant) {
-    Tensor& out = hidden.next({1, x.dim(1), x.dim(2), x.dim(3)});
-    kernels::conv2d(ctx, x, *weights.post_quant, out);
-    x = out;
+    Tensor& scaled = decoder.hidden().next(x.shape());
+    kernels::conv2d(ctx, x, image, *weights.post_quant, scaled, image);
+    x = scaled;
   }
-  const Shape deepest{1, x.dim(1), x.dim(2), config_.block_out_channels.back()};
-  kernels::conv2d(ctx, x, weights.conv_in, hidden.next(deepest));
-  hidden.apply(deepest, [&](const Tensor& from, Tensor& to) {
-    decoder.resnet(from, weights.mid_1, to);
-  });
+  kernels::conv2d(ctx, x, image, weights.conv_in,
+                  decoder.hidden().next(
+                      decoder.own_pixels(config_.block_out_channels.back())),
+                  layers.own(image));
+  decoder.resnet(weights.mid_1);
   if (weights.mid_attention) {
-    decoder.attention(*weights.mid_attention, hidden.now());
+    decoder.attention(*weights.mid_attention);
   }
   ctx.tick();
-  hidden.apply(deepest, [&](const Tensor& from, Tensor& to) {
-    decoder.resnet(from, weights.mid_2, to);
-  });
+  decoder.resnet(weights.mid_2);
   for (const VaeUpBlock& block : weights.up_blocks) {
-    const std::int64_t channels = block.resnets[0].conv1.out_channels();
-    const Tensor now = hidden.now();
-    const Shape small{1, now.dim(1), now.dim(2), channels};
-    const Shape large{1, 2 * now.dim(1), 2 * now.dim(2), channels};
     for (std::size_t i = 0; i < block.resnets.size(); ++i) {
-      hidden.apply(small, [&](const Tensor& from, Tensor& to) {
-        decoder.resnet(from, block.resnets[i], to);
-      });
+      decoder.resnet(block.resnets[i]);
       if (!block.attentions.empty()) {
-        decoder.attention(block.attentions[i], hidden.now());
+        decoder.attention(block.attentions[i]);
       }
       ctx.tick();
     }
     if (block.upsampler) {
-      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
-        kernels::upsample_nearest2x(ctx, from, to);
-      });
-      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
-        kernels::conv2d(ctx, from, *block.upsampler, to);
-      });
+      decoder.upsample(*block.upsampler);
       ctx.tick(0);
     }
   }
   // The last norm's activation is SiLU whatever act_fn says.
-  Tensor& top = hidden.now();
-  decoder.norm(top, weights.norm_out, Activation::silu, top);
-  kernels::conv2d(ctx, top, weights.conv_out, pixels);
+  const GroupNormStyle style = decoder.style(Activation::silu);
+  Tensor& top = decoder.hidden().now();
+  Tensor all = out.reshape({1, out.dim(1) * out.dim(2), out.dim(3)});
+  const bool is_divided = layers.divides(decoder.sides());
+  Tensor pixels =
+      is_divided ? ctx.workspace().take({1, top.dim(1), out.dim(3)}, DType::f32)
+                 : all;
+  layers.norm_conv_over(top, decoder.sides(), weights.norm_out, style,
+                        weights.conv_out, pixels);
+  const Tensor gathered = layers.gather(pixels, decoder.sides());
+  if (is_divided && !gathered.empty()) {
+    kernels::copy(ctx, gathered, all);
+  }
 }
 
 std::vector<TensorSpec> autoencoder_kl_tensors(

@@ -16,6 +16,8 @@
 
 namespace troupe::models {
 
+class ImagePass;
+
 /// The keys of diffusers' AutoencoderKL that reach the decoder's arithmetic;
 /// defaults are the class's. Source: diffusers
 /// models/autoencoders/autoencoder_kl.py.
@@ -141,7 +143,10 @@ class AutoencoderKl final : public Decoder {
  private:
   /// x [1, h, w, C] in the compute type; pixels [1, s·h, s·w, out_channels]
   /// f32.
-  void decode_tokens(ExecContext& ctx, Tensor x, Tensor& pixels) const;
+  /// One rank's share. latents: [1, h, w, C], all of them; out [1, H, W, …]
+  /// f32, which rank 0 writes.
+  void decode_pixels(ExecContext& ctx, ImagePass& layers, const Tensor& latents,
+                     Tensor& out) const;
 
   AutoencoderKlConfig config_;
   DType compute_;

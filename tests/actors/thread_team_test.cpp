@@ -14,6 +14,7 @@
 #include "models/description.h"
 #include "models/files/weight_source.h"
 #include "models/network/parted_denoiser.h"
+#include "models/vae/autoencoder_kl.h"
 #include "tests/models/two_streams.h"
 
 namespace troupe::actors {
@@ -38,8 +39,18 @@ class Draw {
     return std::uniform_int_distribution<std::int64_t>(least, most)(engine_);
   }
   bool coin() { return number(0, 1) == 1; }
-  double share() {
-    return std::uniform_real_distribution<double>(0.05, 1)(engine_);
+  /// That sum up to 1.
+  std::vector<double> shares(int ranks) {
+    std::uniform_real_distribution<double> distribution(0.05, 1);
+    std::vector<double> shares;
+    double sum = 0;
+    for (int r = 0; r < ranks; ++r) {
+      sum += shares.emplace_back(distribution(engine_));
+    }
+    for (double& share : shares) {
+      share /= sum;
+    }
+    return shares;
   }
 
   /// A small network with at least `tokens` tokens of an image.
@@ -57,7 +68,7 @@ class Draw {
           .describe(config);
     };
     const auto text = [](std::int64_t n) { return std::to_string(n); };
-    switch (number(0, 3)) {
+    switch (number(0, 4)) {
       case 0:
         return {described(
                     R"({"_class_name":"DiTTransformer2DModel","patch_size":2,
@@ -88,6 +99,22 @@ class Draw {
                     text(2 * side) + "}"),
                 {4, 2 * side, 2 * side},
                 "U-ViT"};
+      case 3:
+        // Three levels of several channels, some with attention. Sides may be
+        // odd at every level, and low levels have too few pixels for ranks.
+        return {described(
+                    R"({"_class_name":"UNet2DConditionModel","in_channels":4,
+                    "out_channels":4,"norm_num_groups":8,
+                    "down_block_types":["CrossAttnDownBlock2D","DownBlock2D",
+                                        "CrossAttnDownBlock2D"],
+                    "up_block_types":["CrossAttnUpBlock2D","UpBlock2D",
+                                      "CrossAttnUpBlock2D"],
+                    "block_out_channels":[16,32,48],
+                    "cross_attention_dim":24,"layers_per_block":)" +
+                    text(number(1, 2)) + R"(,"attention_head_dim":)" +
+                    text(number(1, 2)) + "}"),
+                {4, side + number(0, 9), side},
+                "UNet"};
       default: {
         models::two_streams::Config config{.head_dim = 12};
         config.heads = heads;
@@ -170,15 +197,7 @@ TEST(ThreadTeam, GivesTheBytesOfOneRank) {
 
     ThreadTeam team(lead, ranks);
     if (draw.coin()) {
-      std::vector<double> shares;
-      double sum = 0;
-      for (int r = 0; r < ranks; ++r) {
-        sum += shares.emplace_back(draw.share());
-      }
-      for (double& share : shares) {
-        share /= sum;
-      }
-      team.fix_shares(shares);
+      team.fix_shares(draw.shares(ranks));
     }
     Rows shared(lead, drawn, *network,
                 static_cast<std::int64_t>(alone.latents.size()));
@@ -219,6 +238,46 @@ TEST(ThreadTeam, GivesTheBytesOfOneRank) {
       network->finish(ctx, shard, shared.batch(), boundaries, shared.outputs);
     });
     expect_same("cut");
+  }
+}
+
+// Latents of as many pixels as ranks divide, and of fewer.
+TEST(ThreadTeam, DecodesToTheBytesOfOneRank) {
+  const int cases = num_cases(12);
+  for (int seed = 0; seed < cases; ++seed) {
+    Draw draw(static_cast<unsigned>(1000 + seed));
+    const int ranks = static_cast<int>(draw.number(2, 5));
+    models::AutoencoderKlConfig config;
+    config.block_out_channels = {16, 24, 16 * draw.number(1, 3)};
+    config.layers_per_block = draw.number(1, 2);
+    config.norm_num_groups = 8;
+    config.use_post_quant_conv = draw.coin();
+    if (draw.coin()) {
+      config.up_block_attention = {draw.coin(), false, draw.coin()};
+    }
+    const DType compute = draw.coin() && kernels::supports(DType::bf16)
+                              ? DType::bf16
+                              : DType::f32;
+    ExecContext lead(static_cast<int>(draw.number(1, 3)));
+    models::RandomWeights weights(lead, 7);
+    const models::AutoencoderKl decoder(lead, config, compute, weights);
+    Tensor latents(
+        {config.latent_channels, draw.number(4, 40), draw.number(4, 40)},
+        DType::f32);
+    fill_normal({.seed = static_cast<std::uint64_t>(seed)}, latents);
+    Tensor alone(config.pixel_shape(latents.shape()), DType::f32);
+    decoder.decode(lead, latents, alone);
+    const auto team = std::make_shared<ThreadTeam>(lead, ranks);
+    team->fix_shares(draw.shares(ranks));
+    lead.set_team(team);
+    Tensor shared(alone.shape(), DType::f32);
+    for (int pass = 0; pass < 2; ++pass) {
+      decoder.decode(lead, latents, shared);
+      ASSERT_TRUE(bytes_equal(shared, alone))
+          << "seed " << seed << ", latents " << to_string(latents.shape())
+          << ", " << ranks << " ranks, " << to_string(compute);
+    }
+    lead.set_team({});
   }
 }
 

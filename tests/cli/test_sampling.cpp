@@ -201,8 +201,9 @@ TEST(Sample, RefusesShardsThatCannotBe) {
   expect_refusal({"--size", "64", "--shards", "9"},
                  "[--shards] got 9, expected at most 8");
   expect_refusal({"--shards", "0"}, "[--shards]");
-  expect_refusal({"--random-weights", "tiny-sd15", "-p", "a", "--shards", "2"},
-                 "UNet2DConditionModel cannot be divided");
+  expect_refusal({"--random-weights", "tiny-sd15", "-p", "a", "--size", "32",
+                  "--shards", "3"},
+                 "[--shards] got 3, expected at most 2");
 }
 
 TEST(Sample, CutsTheNetworkByTheSpeedsOfItsWorkers) {

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cstring>
+#include <random>
 #include <tuple>
 
 #include "kernels/conv2d.h"
 #include "kernels/core/error.h"
+#include "kernels/row_blocks.h"
 #include "tests/kernels/reference.h"
 
 namespace troupe::kernels {
@@ -141,34 +144,86 @@ TEST(Conv2d, HasTheBytesOfZerosInMemory) {
   }
 }
 
-TEST(Conv2d, RowsOfAnImageHaveTheBytesOfTheWhole) {
-  struct Part {
-    std::int64_t width, height, first, last;  // rows of the result
+/// Pixels of an image [1, H, W, C], as [1, pixels, C].
+Tensor pixels_of(const Tensor& image, const ImagePart& part) {
+  const std::int64_t channels = image.dim(3);
+  return image.reshape({image.dim(1) * image.dim(2), channels})
+      .slice(part.pixels.begin, part.pixels.end)
+      .reshape({1, part.pixels.size(), channels});
+}
+
+/// Drawn pixels of an image, from a multiple of kRowBlock on.
+ImagePart drawn_part(std::mt19937& engine, std::int64_t height,
+                     std::int64_t width) {
+  const std::int64_t pixels = height * width;
+  const std::int64_t blocks = (pixels + kRowBlock - 1) / kRowBlock;
+  std::uniform_int_distribution<std::int64_t> block(0, blocks);
+  const std::int64_t one = std::min(block(engine) * kRowBlock, pixels);
+  const std::int64_t other = std::min(block(engine) * kRowBlock, pixels);
+  return {height, width, {std::min(one, other), std::max(one, other)}};
+}
+
+// What a rank has of an image: strides, kernels and odd sides are drawn.
+TEST(Conv2d, PixelsOfAnImageHaveTheBytesOfTheWhole) {
+  std::mt19937 engine(11);
+  const auto number = [&](std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(engine);
   };
-  // Rows begin at multiples of 64 pixels of the whole (row_blocks.h).
-  constexpr Part kParts[] = {
-      {32, 48, 16, 34}, {24, 40, 8, 40}, {64, 21, 1, 17}, {96, 10, 2, 8}};
   for (const DType compute : compute_types()) {
-    for (const auto& [width, height, first, last] : kParts) {
+    for (int i = 0; i < 40; ++i) {
       ExecContext ctx(2);
-      constexpr std::int64_t kIn = 24;
-      constexpr std::int64_t kOut = 200;
-      const Tensor weight = random_tensor({kOut, kIn, 3, 3}, DType::f32, 1);
-      const Tensor bias = random_tensor({kOut}, DType::f32, 2);
-      const Tensor x = random_tensor({1, height, width, kIn}, compute, 3);
-      const PackedConv2d whole(ctx, weight, bias, 1, Padding::all(1), compute);
-      const PackedConv2d inner(
-          ctx, weight, bias, 1,
-          {.bottom = last == height ? 1 : 0, .left = 1, .right = 1}, compute);
-      Tensor want({1, height, width, kOut}, DType::f32);
-      conv2d(ctx, x, whole, want);
-      const Tensor rows =
-          x.item(0).slice(first - 1, std::min(last + 1, height));
-      Tensor got({1, last - first, width, kOut}, DType::f32);
-      conv2d(ctx, rows.reshape({1, rows.dim(0), width, kIn}), inner, got);
-      EXPECT_TRUE(bytes_equal(got.item(0), want.item(0).slice(first, last)))
-          << to_string(compute) << ", " << height << " × " << width;
+      const std::int64_t in = number(3, 24);
+      const std::int64_t out = number(3, 200);
+      const std::int64_t kernel = 2 * number(0, 1) + 1;
+      const std::int64_t stride = number(1, 2);
+      const Tensor weight =
+          random_tensor({out, in, kernel, kernel}, DType::f32, 1);
+      const PackedConv2d packed(ctx, weight,
+                                random_tensor({out}, DType::f32, 2), stride,
+                                Padding::all(kernel / 2), compute);
+      const ImagePart sides = ImagePart::whole(number(8, 50), number(8, 50));
+      const Tensor x =
+          random_tensor({1, sides.height, sides.width, in}, compute, 3);
+      Tensor want({1, (sides.height - 1) / stride + 1,
+                   (sides.width - 1) / stride + 1, out},
+                  i % 2 == 0 ? DType::f32 : compute);
+      conv2d(ctx, x, packed, want);
+      const ImagePart to = drawn_part(engine, want.dim(1), want.dim(2));
+      const ImagePart from = packed.read_for(to, sides);
+      Tensor got({1, to.pixels.size(), out}, want.dtype());
+      conv2d(ctx, pixels_of(x, from), from, packed, got, to);
+      EXPECT_TRUE(bytes_equal(got, pixels_of(want, to)))
+          << to_string(compute) << ", " << sides.height << " × " << sides.width
+          << ", kernel " << kernel << ", stride " << stride << ", pixels "
+          << to.pixels.begin << " to " << to.pixels.end;
+      if (from.pixels.size() > 0) {
+        ImagePart less = from;
+        --less.pixels.end;
+        EXPECT_THROW(conv2d(ctx, pixels_of(x, less), less, packed, got, to),
+                     Error);
+      }
     }
+  }
+}
+
+TEST(Upsample, PixelsOfAnImageHaveTheBytesOfTheWhole) {
+  std::mt19937 engine(12);
+  const auto side = [&] {
+    return std::uniform_int_distribution<std::int64_t>(1, 40)(engine);
+  };
+  for (int i = 0; i < 40; ++i) {
+    ExecContext ctx(2);
+    const ImagePart sides = ImagePart::whole(side(), side());
+    const Tensor x =
+        random_tensor({1, sides.height, sides.width, 5}, DType::bf16, 3);
+    Tensor want({1, 2 * sides.height - i % 2, 2 * sides.width - i / 2 % 2, 5},
+                DType::bf16);
+    upsample_nearest2x(ctx, x, want);
+    const ImagePart to = drawn_part(engine, want.dim(1), want.dim(2));
+    const ImagePart from = read_for_upsampling(to, sides);
+    Tensor got({1, to.pixels.size(), 5}, DType::bf16);
+    upsample_nearest2x(ctx, pixels_of(x, from), from, got, to);
+    EXPECT_TRUE(bytes_equal(got, pixels_of(want, to))) << i;
   }
 }
 

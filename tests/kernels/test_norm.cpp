@@ -1,6 +1,7 @@
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
+#include "kernels/row_blocks.h"
 #include "tests/kernels/reference.h"
 
 namespace troupe::kernels {
@@ -302,6 +303,43 @@ TEST(GroupNorm, MatchesADoubleReferenceAndMayAlias) {
                     dtype == DType::bf16 ? unit_of(dtype) : 1e-6, 4e-6);
         group_norm(ctx, x, weight, bias, g.groups, 1e-4F, activation, x);
         EXPECT_TRUE(bytes_equal(x, out.tensor));
+      }
+    }
+  }
+}
+
+TEST(GroupNorm, HalvesHaveTheBytesOfTheWhole) {
+  constexpr std::int64_t kWidth = 24;
+  constexpr std::int64_t kGroups = 3;
+  const Tensor weight = random_tensor({kWidth}, DType::f32, 2);
+  const Tensor bias = random_tensor({kWidth}, DType::f32, 3);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t pixels : {1, 63, 64, 65, 500}) {
+      ExecContext ctx(2);
+      const Tensor x = random_tensor({pixels, kWidth}, dtype, 1, 3);
+      Tensor want({1, 1, pixels, kWidth}, dtype);
+      group_norm(ctx, x.reshape(want.shape()), weight, bias, kGroups, 1e-4F,
+                 Activation::silu, want);
+      const std::int64_t blocks = (pixels + kRowBlock - 1) / kRowBlock;
+      Tensor moments({blocks, group_moments_width(kGroups)}, DType::u8);
+      for (std::int64_t cut = 0; cut <= blocks; ++cut) {
+        const std::int64_t at = std::min(cut * kRowBlock, pixels);
+        Tensor first = moments.slice(0, cut);
+        Tensor last = moments.slice(cut, blocks);
+        group_moments(ctx, x.slice(0, at), kGroups, first);
+        group_moments(ctx, x.slice(at, pixels), kGroups, last);
+        // Any pixels can be normalised, not only those from a block on.
+        const std::int64_t part = at / 3;
+        Tensor got({pixels, kWidth}, dtype);
+        const auto normalise = [&](std::int64_t begin, std::int64_t end) {
+          Tensor rows = got.slice(begin, end);
+          group_normalise(ctx, x.slice(begin, end), moments, pixels, weight,
+                          bias, kGroups, 1e-4F, Activation::silu, rows);
+        };
+        normalise(0, part);
+        normalise(part, pixels);
+        EXPECT_TRUE(bytes_equal(got.reshape(want.shape()), want))
+            << pixels << ", cut at " << at;
       }
     }
   }

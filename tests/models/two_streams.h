@@ -108,7 +108,7 @@ class TwoStreams final : public Network {
                  .streams = {{"hidden"}, {"text", true}},
                  .out_channels = kChannels,
                  .compute = compute,
-                 .takes_shards = true}),
+                 .sharding = Sharding::tokens}),
         config_(config) {
     const std::int64_t width = config.width();
     if (segment.begin == 0) {

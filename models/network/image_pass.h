@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "kernels/activation.h"
+#include "kernels/conv2d.h"
+#include "kernels/core/context.h"
+#include "kernels/core/shard_context.h"
+#include "kernels/image_part.h"
+#include "models/layers/norm_weights.h"
+
+namespace troupe::models {
+
+/// A group norm and the activation behind it.
+struct GroupNormStyle {
+  std::int64_t num_groups = 32;
+  float eps = 1e-6F;
+  kernels::Activation activation = kernels::Activation::silu;
+};
+
+/// Layers over images whose pixels may be divided among ranks. A tensor
+/// [B, n, C] holds this rank's pixels of an image. What a layer reads of other
+/// ranks travels in one exchange for each layer here. Where several ranks
+/// divide an image, B is 1.
+///
+/// An image with fewer than kLeastPixels pixels for each rank is not divided:
+/// every rank has and computes all of it. Thread: that of the context.
+class ImagePass {
+ public:
+  /// With fewer, ranks would wait longer than they compute.
+  static constexpr std::int64_t kLeastPixels = 128;
+
+  ImagePass(ExecContext& ctx, ShardContext& shard) noexcept
+      : ctx_(ctx), shard_(shard) {}
+
+  /// Calls fn(context, layers) for each rank of ctx's team, if these divide
+  /// images of so many pixels and more; otherwise once, on ctx.
+  static void run(
+      ExecContext& ctx, std::int64_t pixels,
+      const std::function<void(ExecContext& ctx, ImagePass& layers)>& fn);
+
+  [[nodiscard]] ExecContext& ctx() noexcept { return ctx_; }
+  /// A rank's pixels of an image of so many.
+  [[nodiscard]] static RowRange pixels_of(const ShardContext& shard, int rank,
+                                          std::int64_t pixels);
+  /// Whether ranks divide an image of so many pixels.
+  [[nodiscard]] static bool divides(const ShardContext& shard,
+                                    std::int64_t pixels);
+  [[nodiscard]] bool divides(const kernels::ImagePart& image) const {
+    return divides(shard_, image.height * image.width);
+  }
+  /// This rank's part of an image with the sides of `image`.
+  [[nodiscard]] kernels::ImagePart own(const kernels::ImagePart& image) const {
+    return part_of(shard_.rank(), image);
+  }
+  /// What `upsample` leaves for `conv`, which then makes this rank's part of
+  /// `to`.
+  [[nodiscard]] kernels::ImagePart read_for(
+      const kernels::PackedConv2d& layer, const kernels::ImagePart& to,
+      const kernels::ImagePart& from) const {
+    return layer.read_for(own(to), from);
+  }
+
+  /// out = layer(x). Of `from` and `to` the sides alone count.
+  /// Shapes: x [B, n, I] and out [B, n', O], this rank's part of each.
+  void conv(const Tensor& x, const kernels::ImagePart& from,
+            const kernels::PackedConv2d& layer, const kernels::ImagePart& to,
+            Tensor& out);
+  /// out = activation(norm(x)). out may alias x.
+  void norm(const Tensor& x, const kernels::ImagePart& image,
+            const NormWeights& weights, const GroupNormStyle& style,
+            Tensor& out);
+  /// out = layer(activation(norm(x))), of the same sides. x is lost.
+  void norm_conv_over(Tensor& x, const kernels::ImagePart& image,
+                      const NormWeights& weights, const GroupNormStyle& style,
+                      const kernels::PackedConv2d& layer, Tensor& out);
+  /// The same; x stays. Memory: workspace, as x and some rows.
+  void norm_conv(const Tensor& x, const kernels::ImagePart& image,
+                 const NormWeights& weights, const GroupNormStyle& style,
+                 const kernels::PackedConv2d& layer, Tensor& out);
+  /// Pixels of x with both sides doubled, to the sides of `to`: those that
+  /// this rank's part of layer(…) is made of.
+  /// Shapes: out [B, pixels of read_for(layer, to, to), C].
+  void upsample(const Tensor& x, const kernels::ImagePart& from,
+                const kernels::PackedConv2d& layer,
+                const kernels::ImagePart& to, Tensor& out);
+
+  /// Pixels that this rank writes, and after `meet` all of them.
+  struct Shared {
+    Tensor own;  ///< [B, n, C]
+    Tensor all;  ///< [B, pixels, C]
+  };
+  /// Memory for them; without ranks from the workspace. `meet` must follow
+  /// before any other layer here.
+  [[nodiscard]] Shared share(std::int64_t items,
+                             const kernels::ImagePart& image,
+                             std::int64_t channels, DType dtype);
+  void meet(const kernels::ImagePart& image);
+  /// All pixels [B, pixels, C] of own [B, n, C] on rank 0; an empty tensor on
+  /// other ranks. To be read before the next layer here.
+  [[nodiscard]] Tensor gather(const Tensor& own,
+                              const kernels::ImagePart& image);
+
+ private:
+  using ReadBy = std::function<kernels::ImagePart(int rank)>;
+
+  [[nodiscard]] kernels::ImagePart part_of(
+      int rank, const kernels::ImagePart& image) const {
+    return {image.height, image.width,
+            pixels_of(shard_, rank, image.height * image.width)};
+  }
+  /// Shared memory [pixels, C] with what other ranks read of x.
+  [[nodiscard]] Tensor offer(const Tensor& x, const kernels::ImagePart& image,
+                             const ReadBy& read_by);
+  /// Copies pixels `wanted` to `to` [wanted, C]: from x what is this rank's,
+  /// and other pixels from `shared`.
+  void collect(const Tensor& x, const kernels::ImagePart& image,
+               const Tensor& shared, RowRange wanted, const Tensor& to);
+  /// Pixels of x that `read_by` says of this rank: [B, n, C]. Ranks exchange
+  /// nothing where each has what it reads.
+  [[nodiscard]] Tensor fetch(const Tensor& x, const kernels::ImagePart& image,
+                             const ReadBy& read_by);
+  /// Shared moments of all blocks, of which this rank's are filled.
+  [[nodiscard]] Tensor offer_moments(const Tensor& x,
+                                     const kernels::ImagePart& image,
+                                     std::int64_t num_groups);
+
+  ExecContext& ctx_;
+  ShardContext& shard_;
+};
+
+}  // namespace troupe::models
