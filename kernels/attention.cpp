@@ -19,18 +19,22 @@ void check_view(std::string_view what, const HeadsView& view,
   check_columns("attention", what, view.column, width, view.base.dim(2));
 }
 
-/// `whole` with its rows and heads filled in. A row_width of 0 stays.
+/// `whole` with its rows, heads and key_width filled in. A row_width of 0
+/// stays.
 WholeItem whole_of(const HeadsView& q, std::int64_t num_heads,
                    std::int64_t head_dim, const WholeItem& whole) {
   const WholeItem item{
       check_whole("attention", "rows", q.base.dim(1), whole.rows),
       check_whole("attention", "heads", num_heads, whole.num_heads),
-      whole.row_width};
-  if (item.row_width != 0 && item.row_width < item.num_heads * head_dim) {
-    throw Error(Errc::shape_mismatch, "attention",
-                "rows of the whole are too short: got " +
-                    std::to_string(item.row_width) + " columns, expected " +
-                    std::to_string(item.num_heads * head_dim) + " or more");
+      whole.row_width,
+      whole.key_width == 0 ? whole.row_width : whole.key_width};
+  for (const std::int64_t width : {item.row_width, item.key_width}) {
+    if (width != 0 && width < item.num_heads * head_dim) {
+      throw Error(Errc::shape_mismatch, "attention",
+                  "rows of the whole are too short: got " +
+                      std::to_string(width) + " columns, expected " +
+                      std::to_string(item.num_heads * head_dim) + " or more");
+    }
   }
   return item;
 }

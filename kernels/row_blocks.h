@@ -24,6 +24,9 @@ struct WholeItem {
   /// this width). A GPU needs both numbers for every shard.
   std::int64_t num_heads = 0;
   std::int64_t row_width = 0;
+  /// Of the tensors that hold its k and v, where they are wider or narrower
+  /// than that of q; 0: row_width.
+  std::int64_t key_width = 0;
 };
 
 }  // namespace troupe::kernels

@@ -41,8 +41,9 @@ class DeviceEvent {
 ///
 /// Several backends may serve one device, each with its own queue. Before one
 /// reads a tensor that another wrote, the tensor must be complete
-/// (`synchronize`, or a mark that has passed); it must be held until the
-/// reading is done (`ExecContext::keep`).
+/// (`synchronize`, or a mark that has passed), or the reader's queue must wait
+/// for it (`wait_for`); it must be held until the reading is done
+/// (`ExecContext::keep`).
 /// Errors (all): Errc::device_full with the numbers; Errc::out_of_memory where
 /// the host has no more memory to pin; Errc::device_lost when the device can do
 /// no more work (every later call says so again).
@@ -73,6 +74,12 @@ class DeviceBackend {
   /// An event behind everything queued so far. Refused (Errc::internal) while
   /// work is recorded.
   [[nodiscard]] virtual std::unique_ptr<DeviceEvent> mark() = 0;
+
+  /// Everything queued later runs behind the event, which a backend of this
+  /// kind made: of this device or of another one. The host does not wait. The
+  /// event may be released at once. Refused (Errc::internal) while work is
+  /// recorded.
+  virtual void wait_for(const DeviceEvent& event) = 0;
 
   /// Returns when all work queued so far is done.
   virtual void synchronize() = 0;

@@ -49,6 +49,7 @@ class Meter final : public DeviceBackend {
   void copy(const Tensor& /*from*/, Tensor& /*to*/) override {}
   [[nodiscard]] Tensor read_back(const Tensor& from) override;
   [[nodiscard]] std::unique_ptr<DeviceEvent> mark() override;
+  void wait_for(const DeviceEvent& /*event*/) override {}
   void synchronize() override {}
   /// Calls fn each time.
   bool replay(std::span<const std::uint64_t> /*key*/,

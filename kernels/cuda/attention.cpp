@@ -18,11 +18,13 @@ constexpr std::uintptr_t kReadBytes = 16;
 /// Whether the whole is another problem: other rows, heads or row widths.
 bool is_shard(const HeadsView& q, const HeadsView& k, const HeadsView& v,
               std::int64_t num_heads, const WholeItem& whole) {
-  const auto has_other_width = [&](const HeadsView& view) {
-    return whole.row_width != 0 && view.base.dim(2) != whole.row_width;
+  const auto has_other_width = [](const HeadsView& view, std::int64_t width) {
+    return width != 0 && view.base.dim(2) != width;
   };
   return whole.rows != q.base.dim(1) || whole.num_heads != num_heads ||
-         has_other_width(q) || has_other_width(k) || has_other_width(v);
+         has_other_width(q, whole.row_width) ||
+         has_other_width(k, whole.key_width) ||
+         has_other_width(v, whole.key_width);
 }
 
 /// The plans of one context.
@@ -129,13 +131,15 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   DnnPlans* plans = nullptr;
   if (is_shard(q, k, v, num_heads, whole) &&
       backend.options().batch_invariant) {
-    if (whole.row_width == 0 || whole.row_width % kPerRead != 0) {
+    if (whole.row_width == 0 || whole.row_width % kPerRead != 0 ||
+        whole.key_width % kPerRead != 0) {
       return false;
     }
     AttentionProblem item = problem;
     item.queries = whole.rows;
     item.num_heads = whole.num_heads;
-    item.q_row = item.k_row = item.v_row = whole.row_width;
+    item.q_row = whole.row_width;
+    item.k_row = item.v_row = whole.key_width;
     plans = plans_of_shard(ctx, item, problem);
   } else {
     plans = &backend.state<FlashPlans>().of(backend, problem);

@@ -147,12 +147,21 @@ std::unique_ptr<DeviceEvent> Backend::mark() {
   return std::make_unique<StreamEvent>(stream_);
 }
 
+void Backend::wait_for(const DeviceEvent& event) {
+  require(!is_recording_, Errc::internal, "cuda",
+          "another queue is waited for while work is recorded");
+  check(cudaSetDevice(device()), "device");
+  check(cudaStreamWaitEvent(stream(),
+                            static_cast<const StreamEvent&>(event).get(), 0),
+        "wait for another queue");
+}
+
 void Backend::synchronize() {
   require(!is_recording_, Errc::internal, "cuda",
           "the host waits while work is recorded");
-  check(cudaSetDevice(device()), "device");
-  check(cudaStreamSynchronize(stream()),
-        to_string(Device{DeviceKind::cuda, device()}));
+  const std::string here = to_string(Device{DeviceKind::cuda, device()});
+  check(cudaSetDevice(device()), here);
+  check(cudaStreamSynchronize(stream()), here);
   destroy_forgotten();
 }
 

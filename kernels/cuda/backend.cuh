@@ -33,6 +33,7 @@ class Backend final : public DeviceBackend {
   void copy(const Tensor& from, Tensor& to) override;
   [[nodiscard]] Tensor read_back(const Tensor& from) override;
   [[nodiscard]] std::unique_ptr<DeviceEvent> mark() override;
+  void wait_for(const DeviceEvent& event) override;
   void synchronize() override;
   bool replay(std::span<const std::uint64_t> key,
               const std::function<void()>& fn) override;

@@ -20,6 +20,7 @@ class StreamEvent final : public DeviceEvent {
   StreamEvent(const StreamEvent&) = delete;
   StreamEvent& operator=(const StreamEvent&) = delete;
 
+  [[nodiscard]] cudaEvent_t get() const noexcept { return event_; }
   bool has_passed() override;
   void wait() override;
 

@@ -140,6 +140,7 @@ class SmallDevice final : public DeviceBackend {
   void copy(const Tensor& /*from*/, Tensor& /*to*/) override {}
   Tensor read_back(const Tensor& from) override { return from; }
   std::unique_ptr<DeviceEvent> mark() override { return nullptr; }
+  void wait_for(const DeviceEvent& /*event*/) override {}
   void synchronize() override {}
   bool replay(std::span<const std::uint64_t> /*key*/,
               const std::function<void()>& fn) override {
