@@ -68,12 +68,12 @@ void add_self_attention(Pass& pass, const AdalnShape& shape,
                                       mod.at(kAttentionScale), eps,
                                       buffers.normed);  // [B, N, D]
   kernels::linear(pass.ctx(), buffers.normed, layers.qkv, Activation::none,
-                  buffers.qkv);  // [B, N, 3D]
+                  buffers.qkv, pass.whole());  // [B, N, 3D]
   pass.attend(
       {{buffers.qkv, 0}, {buffers.qkv, width}, {buffers.qkv, 2 * width}},
       shape.num_heads, shape.head_dim, buffers.normed);  // [B, N, D]
   pass.residual().add_gated_linear(pass.ctx(), buffers.normed, layers.out,
-                                   mod.at(kAttentionGate));
+                                   mod.at(kAttentionGate), pass.whole());
 }
 
 void add_feed_forward(Pass& pass, const AdalnShape& shape,
@@ -84,17 +84,17 @@ void add_feed_forward(Pass& pass, const AdalnShape& shape,
                                       buffers.normed);  // [B, N, D]
   if (shape.feed_forward.gated) {
     kernels::linear(pass.ctx(), buffers.normed, layers.mlp_up, Activation::none,
-                    buffers.gated_mlp);  // [B, N, 8D]
+                    buffers.gated_mlp, pass.whole());  // [B, N, 8D]
     kernels::activate_gated(pass.ctx(), buffers.gated_mlp,
                             shape.feed_forward.activation,
                             buffers.mlp);  // [B, N, 4D]
   } else {
     kernels::linear(pass.ctx(), buffers.normed, layers.mlp_up,
-                    shape.feed_forward.activation,
-                    buffers.mlp);  // [B, N, 4D]
+                    shape.feed_forward.activation, buffers.mlp,
+                    pass.whole());  // [B, N, 4D]
   }
   pass.residual().add_gated_linear(pass.ctx(), buffers.mlp, layers.mlp_down,
-                                   mod.at(kMlpGate));
+                                   mod.at(kMlpGate), pass.whole());
 }
 
 }  // namespace troupe::models

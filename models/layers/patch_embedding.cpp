@@ -27,7 +27,8 @@ void embed_patches(Pass& pass, std::int64_t patch_size,
   kernels::patchify(pass.ctx(), pass.latents, patch_size,
                     patches);  // [B, N, Cpp]
   kernels::linear(pass.ctx(), x.dim(1) == tokens ? patches : pass.own(patches),
-                  layer, kernels::Activation::none, x);  // [B, N, D]
+                  layer, kernels::Activation::none, x,
+                  pass.whole_of(tokens));  // [B, N, D]
 }
 
 void finish_patches(Pass& pass, std::int64_t patch_size,

@@ -17,11 +17,11 @@ void add_attention(Pass& pass, const PrenormAttention& layers,
   Tensor qkv = pass.take_attended(x, 3 * d);
   kernels::layer_norm(pass.ctx(), x, layers.norm.weight, layers.norm.bias, eps,
                       normed);  // [B, N, D]
-  kernels::linear(pass.ctx(), normed, layers.qkv, Activation::none,
-                  qkv);  // [B, N, 3D]
+  kernels::linear(pass.ctx(), normed, layers.qkv, Activation::none, qkv,
+                  pass.whole());  // [B, N, 3D]
   pass.attend({{qkv, 0}, {qkv, d}, {qkv, 2 * d}}, num_heads, d / num_heads,
               normed);  // [B, N, D]
-  kernels::linear_add(pass.ctx(), normed, layers.out, x);
+  kernels::linear_add(pass.ctx(), normed, layers.out, x, pass.whole());
 }
 
 void add_mlp(Pass& pass, const PrenormMlp& layers, const FeedForward& kind,
@@ -36,15 +36,15 @@ void add_mlp(Pass& pass, const PrenormMlp& layers, const FeedForward& kind,
                       normed);  // [B, N, D]
   if (kind.gated) {
     Tensor wide = pass.take(shape(layers.up.out_features()));
-    kernels::linear(pass.ctx(), normed, layers.up, Activation::none,
-                    wide);  // [B, N, 8D]
+    kernels::linear(pass.ctx(), normed, layers.up, Activation::none, wide,
+                    pass.whole());  // [B, N, 8D]
     kernels::activate_gated(pass.ctx(), wide, kind.activation,
                             inner);  // [B, N, 4D]
   } else {
-    kernels::linear(pass.ctx(), normed, layers.up, kind.activation,
-                    inner);  // [B, N, 4D]
+    kernels::linear(pass.ctx(), normed, layers.up, kind.activation, inner,
+                    pass.whole());  // [B, N, 4D]
   }
-  kernels::linear_add(pass.ctx(), inner, layers.down, x);
+  kernels::linear_add(pass.ctx(), inner, layers.down, x, pass.whole());
 }
 
 void join_long_skip(Pass& pass, const kernels::PackedLinear& layer,
@@ -55,7 +55,8 @@ void join_long_skip(Pass& pass, const kernels::PackedLinear& layer,
   kernels::concat_channels(pass.ctx(), x, skip, both);
   Tensor narrow = pass.take(wide);
   kernels::convert(pass.ctx(), both, narrow);
-  kernels::linear(pass.ctx(), narrow, layer, Activation::none, out);
+  kernels::linear(pass.ctx(), narrow, layer, Activation::none, out,
+                  pass.whole());
 }
 
 }  // namespace troupe::models

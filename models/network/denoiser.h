@@ -87,6 +87,7 @@ struct DenoiserInfo {
   }
   /// How many ranks may divide its tokens (ShardContext); 1: none may.
   std::int64_t most_shards = 1;
+  bool shards_on_gpus = false;  ///< whether these may be GPUs, too
 };
 
 /// The rows of one forward pass. Rows are independent: neither the values nor

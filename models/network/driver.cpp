@@ -260,7 +260,7 @@ void NetworkDriver::run_blocks(ExecContext& ctx, ShardContext& shard,
                    const auto rows =
                        boundaries.subspan(group.begin, group.size);
                    State state = load(ctx, *ranks, rows);
-                   if (!records(ctx)) {
+                   if (!records(ctx, *ranks)) {
                      run_stages(pass, group, state);
                      return keep(ctx, group, state, first_skip, rows);
                    }
@@ -329,8 +329,10 @@ ShardContext* NetworkDriver::ranks_of(ExecContext& ctx, ShardContext& shard,
   if (ranks == 1) {
     return &shard;
   }
-  require(network_->layout().sharding != Sharding::none &&
-              ctx.kind() == DeviceKind::cpu && meter_ != nullptr,
+  const Sharding sharding = network_->layout().sharding;
+  require((ctx.kind() == DeviceKind::cpu ? sharding != Sharding::none
+                                         : sharding == Sharding::tokens) &&
+              meter_ != nullptr,
           Errc::unsupported, place_,
           "token shards: got " + std::to_string(ranks) + " ranks, expected 1");
   std::int64_t most = 0;
@@ -597,14 +599,15 @@ void NetworkDriver::run_stages(Pass& pass, const Group& group,
   }
 }
 
-bool NetworkDriver::records(ExecContext& ctx) const {
-  return ctx.device().kind == DeviceKind::cuda && network_->offloaded().empty();
+bool NetworkDriver::records(ExecContext& ctx, const ShardContext& shard) const {
+  return ctx.device().kind == DeviceKind::cuda &&
+         network_->offloaded().empty() && shard.world_size() == 1;
 }
 
 void NetworkDriver::replay(ExecContext& ctx, const Group& group,
                            std::span<const Tensor> operands,
                            const std::function<void()>& fn) const {
-  if (!records(ctx)) {
+  if (!records(ctx, *group.shard)) {
     return fn();
   }
   // Which stages, for how many rows of which size, on which memory.

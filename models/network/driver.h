@@ -30,8 +30,8 @@ struct TensorKind;
 /// alone computes what has fewer than kLeastTokens tokens for each rank.
 ///
 /// A GPU pass is recorded for each number of rows, size of latents, and address
-/// and length of the prompts, unless weights are offloaded
-/// (ExecContext::replay).
+/// and length of the prompts, unless weights are offloaded or there are several
+/// ranks, whose hosts meet in the pass (ExecContext::replay).
 class NetworkDriver final : public Denoiser {
  public:
   /// Tokens that each rank has at least of the longest stream. Ranks with fewer
@@ -68,7 +68,7 @@ class NetworkDriver final : public Denoiser {
 
   /// Who computes this call with this rank: `shard`, or `whole` where rank 0
   /// computes alone; null for the ranks that then do nothing. Errors:
-  /// Errc::unsupported for a network or a device without shards.
+  /// Errc::unsupported for a network without shards on such devices.
   [[nodiscard]] ShardContext* ranks_of(ExecContext& ctx, ShardContext& shard,
                                        ShardContext& whole,
                                        const Shape& latents) const;
@@ -121,7 +121,7 @@ class NetworkDriver final : public Denoiser {
   void replay(ExecContext& ctx, const Group& group,
               std::span<const Tensor> operands,
               const std::function<void()>& fn) const;
-  [[nodiscard]] bool records(ExecContext& ctx) const;
+  [[nodiscard]] bool records(ExecContext& ctx, const ShardContext& shard) const;
 
   [[nodiscard]] State load(ExecContext& ctx, const ShardContext& shard,
                            std::span<const Boundary> boundaries) const;

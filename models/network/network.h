@@ -77,8 +77,10 @@ struct TableRow {
 /// they come.
 enum class Sharding : std::uint8_t {
   none,
-  tokens,  ///< stages see other rows through Pass::attend and Pass::gather
-  pixels   ///< the streams are images: stages use Pass::image, too
+  /// Stages see other rows through Pass::attend and Pass::gather alone. Every
+  /// product over tokens says what it is part of (Pass::whole).
+  tokens,
+  pixels  ///< the streams are images: stages use Pass::image, too; on CPUs
 };
 
 /// The sizes of a network, or of a segment of it.

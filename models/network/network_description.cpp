@@ -48,7 +48,7 @@ std::unique_ptr<ExecContext> metering_context(DeviceKind kind) {
 struct NetworkDescription::Metered {
   std::shared_ptr<const NetworkMeter> meter;
   std::vector<Stage> stages;
-  bool takes_shards = false;
+  Sharding sharding = Sharding::none;
   Condition condition;
   std::vector<std::size_t> block_bytes;
   std::size_t bytes_per_timestep = 0;
@@ -95,7 +95,7 @@ const NetworkDescription::Metered& NetworkDescription::metered(
       read(reader, {0, num_blocks()}, compute);
   auto made = std::make_unique<Metered>();
   made->stages = network->layout().stages;
-  made->takes_shards = network->layout().sharding != Sharding::none;
+  made->sharding = network->layout().sharding;
   made->block_bytes = reader.block_bytes();
   made->bytes_per_timestep =
       static_cast<std::size_t>(network->table_width()) * sizeof(float);
@@ -118,7 +118,8 @@ DenoiserInfo NetworkDescription::info(const Shape& latents,
   info.class_name = class_name();
   info.latent_shape = latents;
   info.compute = compute;
-  if (metered.takes_shards) {
+  info.shards_on_gpus = metered.sharding == Sharding::tokens;
+  if (metered.sharding != Sharding::none) {
     for (const TensorKind& stream : figures.boundaries[0]) {
       info.most_shards = std::max(
           info.most_shards, stream.shape[0] / NetworkDriver::kLeastTokens);

@@ -61,12 +61,18 @@ Tensor Pass::take_shared(std::int64_t tokens, std::int64_t width, DType dtype) {
   if (!is_divided()) {
     return take({rows(), tokens, width}, dtype);
   }
-  shared_.push_back(share({tokens}, width, dtype));
-  return own(shared_.back());
+  return own(share({tokens}, width, dtype));
 }
 
-Tensor Pass::share(const std::vector<std::int64_t>& streams, std::int64_t width,
-                   DType dtype) {
+kernels::WholeItem Pass::whole_of(std::int64_t tokens) const {
+  if (!is_divided() || ctx_.kind() == DeviceKind::cpu) {
+    return {};
+  }
+  return {.rows = tokens};
+}
+
+const Tensor& Pass::share(std::vector<std::int64_t> streams, std::int64_t width,
+                          DType dtype) {
   const std::int64_t sum =
       std::accumulate(streams.begin(), streams.end(), std::int64_t{0});
   const auto of_rank = [&](int rank) {
@@ -79,15 +85,17 @@ Tensor Pass::share(const std::vector<std::int64_t>& streams, std::int64_t width,
     }
     return rows;
   };
-  return shard_.share({sum, width}, dtype, of_rank).reshape({1, sum, width});
+  const Tensor all = shard_.share({sum, width}, dtype, of_rank);
+  shared_.push_back({all.reshape({1, sum, width}), std::move(streams)});
+  return shared_.back().all;
 }
 
-const Tensor& Pass::shared(const Tensor& own) const {
+const Pass::Shared& Pass::shared(const Tensor& own) const {
   const std::byte* const first = own.bytes().data();
-  for (const Tensor& all : shared_) {
-    const std::byte* const begin = all.bytes().data();
-    if (begin <= first && first <= begin + all.num_bytes()) {
-      return all;
+  for (const Shared& one : shared_) {
+    const std::byte* const begin = one.all.bytes().data();
+    if (begin <= first && first <= begin + one.all.num_bytes()) {
+      return one;
     }
   }
   throw Error(Errc::internal, network_.layout().place,
@@ -98,7 +106,7 @@ Tensor Pass::gather(const Tensor& own) {
   if (!is_divided()) {
     return own;
   }
-  const Tensor all = shared(own);
+  const Tensor all = shared(own).all;
   shard_.meet();
   shared_.clear();
   return output.empty() ? Tensor() : all;
@@ -118,11 +126,11 @@ std::vector<Tensor> Pass::take_attended(
   for (const std::size_t stream : streams) {
     tokens.push_back(tokens_[stream]);
   }
-  shared_.push_back(share(tokens, width, compute()));
+  const Tensor all = share(tokens, width, compute()).item(0);
   std::int64_t begin = 0;
   for (const std::size_t stream : streams) {
     const std::int64_t end = begin + tokens_[stream];
-    const Tensor rows = own_rows(shared_.back().item(0).slice(begin, end));
+    const Tensor rows = own_rows(all.slice(begin, end));
     parts.push_back(rows.reshape(with_rows(1, rows.shape())));
     begin = end;
   }
@@ -198,14 +206,19 @@ void Pass::attend(std::span<const AttentionStream> streams,
                   std::int64_t num_heads, std::int64_t head_dim,
                   std::span<Tensor> outs) {
   if (divides_keys()) {
-    const Tensor keys = shared(streams[0].k.base);
-    const Tensor values = shared(streams[0].v.base);
+    const auto [keys, tokens] = shared(streams[0].k.base);
+    const Tensor values = shared(streams[0].v.base).all;
     shard_.meet();
     shared_.clear();
     for (std::size_t i = 0; i < streams.size(); ++i) {
+      kernels::WholeItem whole = whole_of(tokens[i]);
+      whole.row_width = streams[i].q.base.dim(2);
+      // Of one rank, `joined` makes keys and values of several streams.
+      whole.key_width =
+          streams.size() == 1 ? keys.dim(2) : num_heads * head_dim;
       kernels::attention(ctx_, streams[i].q, {keys, streams[i].k.column},
                          {values, streams[i].v.column}, num_heads, head_dim,
-                         outs[i]);
+                         outs[i], whole);
     }
     return;
   }
@@ -227,14 +240,17 @@ void Pass::attend(std::span<const AttentionStream> streams,
 void Pass::attend_prompt(const Tensor& q, std::size_t index,
                          std::int64_t num_heads, std::int64_t head_dim,
                          Tensor& out) {
+  kernels::WholeItem whole = this->whole();
+  whole.row_width = q.dim(2);
   // A call with one row has the same bits in every batch.
   for (std::int64_t i = 0; i < q.dim(0); ++i) {
     const Tensor& key_values =
         prepared_[static_cast<std::size_t>(i)]->prompt[index];
+    whole.key_width = key_values.dim(2);
     Tensor row = out.slice(i, i + 1);
     kernels::attention(ctx_, {q.slice(i, i + 1), 0}, {key_values, 0},
                        {key_values, num_heads * head_dim}, num_heads, head_dim,
-                       row);  // [1, N, C]
+                       row, whole);  // [1, N, C]
   }
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/core/context.h"
 #include "kernels/core/shard_context.h"
 #include "kernels/residual_stream.h"
+#include "kernels/row_blocks.h"
 #include "models/layers/ping_pong.h"
 #include "models/network/image_pass.h"
 #include "models/network/network.h"
@@ -75,6 +76,13 @@ class Pass {
   /// This rank's tokens of `all` [B, N, …] or, for `own_rows`, of `all` [N, …].
   [[nodiscard]] Tensor own(const Tensor& all) const;
   [[nodiscard]] Tensor own_rows(const Tensor& all) const;
+  /// What a product over this rank's tokens of N is part of (WholeItem). Where
+  /// there is one rank, and on a CPU, nobody needs it: empty.
+  [[nodiscard]] kernels::WholeItem whole_of(std::int64_t tokens) const;
+  /// The same for a stream of the state.
+  [[nodiscard]] kernels::WholeItem whole(std::size_t stream = 0) const {
+    return whole_of(is_divided() ? tokens_[stream] : 0);
+  }
   /// Memory [B, n, width] for this rank's tokens of a stream of N tokens that
   /// `gather` shows whole.
   [[nodiscard]] Tensor take_shared(std::int64_t tokens, std::int64_t width,
@@ -140,11 +148,16 @@ class Pass {
   [[nodiscard]] bool is_divided() const { return shard_.world_size() > 1; }
   /// Whether each rank has some of the keys.
   [[nodiscard]] bool divides_keys() const;
-  /// Memory [1, tokens of these streams, width] for all ranks.
-  [[nodiscard]] Tensor share(const std::vector<std::int64_t>& streams,
-                             std::int64_t width, DType dtype);
-  /// The shared memory that a view of this rank's tokens lies in.
-  [[nodiscard]] const Tensor& shared(const Tensor& own) const;
+  /// Takes memory [1, tokens of these streams, width] for all ranks.
+  const Tensor& share(std::vector<std::int64_t> streams, std::int64_t width,
+                      DType dtype);
+  /// Memory that all ranks share, and the tokens of each stream there.
+  struct Shared {
+    Tensor all;
+    std::vector<std::int64_t> tokens;
+  };
+  /// What a view of this rank's tokens lies in.
+  [[nodiscard]] const Shared& shared(const Tensor& own) const;
 
   ExecContext& ctx_;
   ShardContext& shard_;
@@ -157,7 +170,7 @@ class Pass {
   int begin_;
   std::vector<std::optional<kernels::ResidualStream>> residuals_;
   std::vector<std::int64_t> tokens_;  ///< of each stream, on all ranks
-  std::vector<Tensor> shared_;        ///< taken since the ranks last met
+  std::vector<Shared> shared_;        ///< taken since the ranks last met
   std::optional<PingPong> hidden_;
 };
 

@@ -299,13 +299,15 @@ class PixArt final : public Network {
     }
     Tensor queries = buffers.quarter(0);
     kernels::linear(pass.ctx(), compute() == DType::f32 ? x : buffers.normed,
-                    block.cross_query, Activation::none, queries);  // [B, N, D]
+                    block.cross_query, Activation::none, queries,
+                    pass.whole());  // [B, N, D]
     Tensor attended = buffers.quarter(1);
     pass.attend_prompt(queries,
                        static_cast<std::size_t>(index - segment().begin),
                        config_.num_attention_heads, config_.attention_head_dim,
                        attended);  // [B, N, D]
-    pass.residual().add_linear(pass.ctx(), attended, block.cross_out);
+    pass.residual().add_linear(pass.ctx(), attended, block.cross_out,
+                               pass.whole());
   }
 
   PixArtConfig config_;

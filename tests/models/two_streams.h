@@ -224,8 +224,8 @@ class TwoStreams final : public Network {
     const std::int64_t text_tokens = state.streams[1].x.dim(1);
     attend(pass, image, text, block.image, text_layers, mod, text_mod, tokens,
            text_tokens);
-    add_mlp(pass, image, block.image, mod, tokens);
-    add_mlp(pass, text, text_layers, text_mod, text_tokens);
+    add_mlp(pass, image, block.image, mod, tokens, pass.whole(0));
+    add_mlp(pass, text, text_layers, text_mod, text_tokens, pass.whole(1));
     image.settle(pass.ctx());
     if (stage == 1) {
       state.skips.push_back(x);
@@ -306,7 +306,8 @@ class TwoStreams final : public Network {
     const Workspace::Scope scope(pass.workspace());
     Tensor normed = pass.take({qkv.dim(0), qkv.dim(1), width});
     stream.layer_norm_modulate(pass.ctx(), mod.at(0), mod.at(1), kEps, normed);
-    kernels::linear(pass.ctx(), normed, layers.qkv, Activation::none, qkv);
+    kernels::linear(pass.ctx(), normed, layers.qkv, Activation::none, qkv,
+                    pass.whole(is_text ? 1 : 0));
     const Tensor cosines = pass.own_rows(angles(pass, is_text, false));
     const Tensor sines = pass.own_rows(angles(pass, is_text, true));
     kernels::HeadsView q{qkv, 0};
@@ -334,20 +335,23 @@ class TwoStreams final : public Network {
     Tensor outs[] = {pass.take({pass.rows(), text_tokens, width}),
                      pass.take({pass.rows(), tokens, width})};
     pass.attend(streams, config_.heads, config_.head_dim, outs);
-    text.add_gated_linear(pass.ctx(), outs[0], text_layers.out, text_mod.at(2));
-    image.add_gated_linear(pass.ctx(), outs[1], image_layers.out, mod.at(2));
+    text.add_gated_linear(pass.ctx(), outs[0], text_layers.out, text_mod.at(2),
+                          pass.whole(1));
+    image.add_gated_linear(pass.ctx(), outs[1], image_layers.out, mod.at(2),
+                           pass.whole(0));
   }
 
   void add_mlp(Pass& pass, kernels::ResidualStream& stream,
-               const Layers& layers, const Columns& mod,
-               std::int64_t tokens) const {
+               const Layers& layers, const Columns& mod, std::int64_t tokens,
+               const kernels::WholeItem& whole) const {
     const Workspace::Scope scope(pass.workspace());
     const std::int64_t width = config_.width();
     Tensor normed = pass.take({pass.rows(), tokens, width});
     Tensor wide = pass.take({pass.rows(), tokens, 4 * width});
     stream.layer_norm_modulate(pass.ctx(), mod.at(3), mod.at(4), kEps, normed);
-    kernels::linear(pass.ctx(), normed, layers.up, Activation::gelu_tanh, wide);
-    stream.add_gated_linear(pass.ctx(), wide, layers.down, mod.at(5));
+    kernels::linear(pass.ctx(), normed, layers.up, Activation::gelu_tanh, wide,
+                    whole);
+    stream.add_gated_linear(pass.ctx(), wide, layers.down, mod.at(5), whole);
   }
 
   Config config_;
