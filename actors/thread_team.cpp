@@ -1,282 +1,80 @@
 #include "actors/thread_team.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <system_error>
 #include <utility>
-
-#include "kernels/core/error.h"
-#include "kernels/core/pool.h"
-#include "kernels/row_blocks.h"
 
 namespace troupe::actors {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// How long a rank polls for the others before it sleeps.
-constexpr auto kPoll = std::chrono::microseconds(100);
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// How much of the way to its measured share a rank goes after one pass: a
-/// single measurement may be wrong.
-constexpr double kFollows = 0.5;
-/// The least part of a pass that new shares have to save. The library compiles
-/// a product for each new number of rows, which takes time.
-constexpr double kWorthwhile = 0.04;
-/// The least part of an equal share that a rank keeps. The speed of a rank
-/// without tokens could not be measured again.
-constexpr double kLeast = 0.05;
-
-/// Returns when `value` is no longer `old`.
-void wait_for_change(const std::atomic<std::uint32_t>& value,
-                     std::uint32_t old) {
-  const Clock::time_point begin = Clock::now();
-  while (value.load(std::memory_order_acquire) == old) {
-    if (Clock::now() - begin > kPoll) {
-      return value.wait(old, std::memory_order_acquire);
-    }
-  }
-}
-
-}  // namespace
-
-std::vector<double> next_shares(const std::vector<double>& shares,
-                                const std::vector<double>& seconds) {
-  std::vector<double> speeds;
-  double all = 0;
-  for (std::size_t r = 0; r < shares.size(); ++r) {
-    if (!(seconds[r] > 0)) {
-      return shares;
-    }
-    all += speeds.emplace_back(shares[r] / seconds[r]);
-  }
-  // With shares by speed the pass would have taken 1 / all seconds.
-  if (*std::ranges::max_element(seconds) * all < 1 + kWorthwhile) {
-    return shares;
-  }
-  std::vector<double> next;
-  double sum = 0;
-  for (std::size_t r = 0; r < shares.size(); ++r) {
-    const double share = shares[r] + kFollows * (speeds[r] / all - shares[r]);
-    sum += next.emplace_back(
-        std::max(share, kLeast / static_cast<double>(shares.size())));
-  }
-  for (double& share : next) {
-    share /= sum;
-  }
-  return next;
-}
-
-class ThreadTeam::Rank final : public ShardContext {
+/// What all ranks get for their calls of `share`. Thread: any.
+class SharedSlots {
  public:
-  Rank(ThreadTeam& team, int index, int threads)
-      : ctx(threads), team_(team), index_(index) {}
+  [[nodiscard]] Tensor get(std::int64_t generation, std::size_t index,
+                           const Shape& shape, DType dtype) {
+    const std::int64_t bytes =
+        shape.num_elements() * static_cast<std::int64_t>(size_of(dtype));
+    const std::lock_guard lock(mutex_);
+    std::vector<Slot>& slots = slots_[generation % 2];
+    if (index == slots.size()) {
+      slots.emplace_back();
+    }
+    Slot& slot = slots[index];
+    if (slot.generation != generation) {  // the first rank to ask
+      slot.generation = generation;
+      if (slot.memory.empty() || slot.memory.num_elements() < bytes) {
+        slot.memory = {};
+        slot.memory = Tensor({bytes}, DType::u8);
+      }
+    }
+    return {slot.memory.owner(), shape, dtype, {}};
+  }
 
-  [[nodiscard]] int rank() const override { return index_; }
-  [[nodiscard]] int world_size() const override {
-    return static_cast<int>(team_.ranks_.size());
-  }
-  [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const override {
-    return team_.rows_of(rank, rows);
-  }
+ private:
+  struct Slot {
+    Tensor memory;  // u8
+    std::int64_t generation = -1;
+  };
+  std::mutex mutex_;
+  /// Two generations: of one all ranks may still read while they write the
+  /// next.
+  std::vector<Slot> slots_[2];
+};
+
+class ThreadRank final : public RankTeam::Rank {
+ public:
+  ThreadRank(std::shared_ptr<ExecContext> ctx,
+             std::shared_ptr<SharedSlots> slots)
+      : Rank(std::move(ctx)), slots_(std::move(slots)) {}
+
   /// One memory for all: nothing is copied, so nobody asks who reads what.
   [[nodiscard]] Tensor share(
       const Shape& shape, DType dtype,
       const std::function<SharedRows(int rank)>& /*of_rank*/) override {
-    return team_.share(*this, shape, dtype);
+    return slots_->get(generation(), begin_share(), shape, dtype);
   }
-  void meet() override { team_.meet(*this); }
-
-  ExecContext ctx;
-  std::int64_t generation = 0;  ///< meetings so far
-  std::size_t shared = 0;       ///< calls of `share` since the last one
-  double seconds = 0;           ///< of this pass
-  double waited = 0;            ///< of these, for others
-  std::thread thread;           ///< none: the lead's
 
  private:
-  ThreadTeam& team_;
-  int index_;
+  std::shared_ptr<SharedSlots> slots_;
 };
 
+std::vector<std::unique_ptr<RankTeam::Rank>> make_ranks(ExecContext& lead,
+                                                        int count) {
+  const int threads = std::max(lead.num_threads() / count, 1);
+  const auto slots = std::make_shared<SharedSlots>();
+  std::vector<std::unique_ptr<RankTeam::Rank>> ranks;
+  for (int r = 0; r < count; ++r) {
+    auto ctx = std::make_shared<ExecContext>(threads);
+    if (r == 0) {
+      ctx->follow(lead);
+    }
+    ranks.push_back(std::make_unique<ThreadRank>(std::move(ctx), slots));
+  }
+  return ranks;
+}
+
+}  // namespace
+
 ThreadTeam::ThreadTeam(ExecContext& lead, int ranks)
-    : shares_(static_cast<std::size_t>(ranks), 1.0 / ranks) {
-  const int threads = std::max(lead.num_threads() / ranks, 1);
-  for (int r = 0; r < ranks; ++r) {
-    ranks_.push_back(std::make_unique<Rank>(*this, r, threads));
-  }
-  ranks_[0]->ctx.follow(lead);
-  for (int r = 1; r < ranks; ++r) {
-    Rank& rank = *ranks_[static_cast<std::size_t>(r)];
-    try {
-      rank.thread = std::thread([this, &rank] { serve(rank); });
-    } catch (const std::system_error& error) {
-      end_threads();
-      throw thread_refusal(r - 1, ranks - 1, error);
-    } catch (...) {
-      end_threads();
-      throw;
-    }
-  }
-}
-
-ThreadTeam::~ThreadTeam() { end_threads(); }
-
-void ThreadTeam::end_threads() noexcept {
-  stop_ = true;
-  ++round_;
-  round_.notify_all();
-  for (const auto& rank : ranks_) {
-    if (rank->thread.joinable()) {
-      rank->thread.join();
-    }
-  }
-}
-
-void ThreadTeam::fix_shares(std::vector<double> shares) {
-  require(shares.size() == ranks_.size() &&
-              std::ranges::all_of(shares, [](double s) { return s > 0; }),
-          Errc::invalid_argument, "shards", "expected a share for each rank");
-  shares_ = std::move(shares);
-  balances_ = false;
-}
-
-RowRange ThreadTeam::rows_of(int rank, std::int64_t rows) const {
-  const std::int64_t blocks =
-      (rows + kernels::kRowBlock - 1) / kernels::kRowBlock;
-  // The same sum for the end of a rank and the begin of the next one.
-  const auto bound = [&](int r) {
-    if (r == static_cast<int>(shares_.size())) {
-      return rows;
-    }
-    double before = 0;
-    for (int i = 0; i < r; ++i) {
-      before += shares_[static_cast<std::size_t>(i)];
-    }
-    const auto block = static_cast<std::int64_t>(
-        std::llround(before * static_cast<double>(blocks)));
-    return std::min(block * kernels::kRowBlock, rows);
-  };
-  return {bound(rank), bound(rank + 1)};
-}
-
-Tensor ThreadTeam::share(Rank& rank, const Shape& shape, DType dtype) {
-  const std::int64_t bytes =
-      shape.num_elements() * static_cast<std::int64_t>(size_of(dtype));
-  const std::lock_guard lock(mutex_);
-  std::vector<Slot>& slots = slots_[rank.generation % 2];
-  const std::size_t index = rank.shared++;
-  if (index == slots.size()) {
-    slots.emplace_back();
-  }
-  Slot& slot = slots[index];
-  if (slot.generation != rank.generation) {  // the first rank to ask
-    slot.generation = rank.generation;
-    if (slot.memory.empty() || slot.memory.num_elements() < bytes) {
-      slot.memory = {};
-      slot.memory = Tensor({bytes}, DType::u8);
-    }
-  }
-  return {slot.memory.owner(), shape, dtype, {}};
-}
-
-void ThreadTeam::meet(Rank& rank) {
-  const Clock::time_point begin = Clock::now();
-  const std::uint32_t meeting = meeting_.load(std::memory_order_acquire);
-  const auto all = static_cast<std::uint32_t>(ranks_.size());
-  if (!broken_ && arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == all) {
-    arrived_ = 0;
-    meeting_.fetch_add(1, std::memory_order_acq_rel);
-    meeting_.notify_all();
-  } else if (!broken_) {
-    wait_for_change(meeting_, meeting);
-  }
-  require(!broken_, Errc::interrupted, "shards", "another rank failed");
-  ++rank.generation;
-  rank.shared = 0;
-  rank.waited += seconds_since(begin);
-}
-
-void ThreadTeam::compute(Rank& rank, const Pass& pass) noexcept {
-  const Clock::time_point begin = Clock::now();
-  rank.waited = 0;
-  rank.shared = 0;
-  try {
-    pass(rank.ctx, rank);
-  } catch (...) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!error_) {
-        error_ = std::current_exception();
-      }
-    }
-    broken_ = true;
-    ++meeting_;
-    meeting_.notify_all();
-  }
-  rank.seconds = seconds_since(begin);
-}
-
-void ThreadTeam::serve(Rank& rank) {
-  use_one_openmp_thread();
-  std::uint32_t round = 0;
-  while (true) {
-    wait_for_change(round_, round);
-    round = round_.load(std::memory_order_acquire);
-    if (stop_) {
-      return;
-    }
-    compute(rank, *pass_);
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      unfinished_.notify_all();
-    }
-  }
-}
-
-void ThreadTeam::run(const Pass& pass) {
-  // After a broken pass ranks have met unequally often.
-  std::int64_t generation = 0;
-  for (const auto& rank : ranks_) {
-    generation = std::max(generation, rank->generation + 1);
-  }
-  for (const auto& rank : ranks_) {
-    rank->generation = generation;
-  }
-  arrived_ = 0;
-  broken_ = false;
-  error_ = nullptr;
-  pass_ = &pass;
-  unfinished_ = static_cast<std::uint32_t>(ranks_.size() - 1);
-  round_.fetch_add(1, std::memory_order_acq_rel);
-  round_.notify_all();
-  compute(*ranks_[0], pass);
-  std::uint32_t left = unfinished_.load(std::memory_order_acquire);
-  while (left > 0) {
-    unfinished_.wait(left, std::memory_order_acquire);
-    left = unfinished_.load(std::memory_order_acquire);
-  }
-  if (error_) {
-    std::rethrow_exception(std::exchange(error_, nullptr));
-  }
-  // In a pass without a meeting rank 0 computed alone.
-  if (ranks_[0]->generation > generation) {
-    balance();
-  }
-}
-
-void ThreadTeam::balance() {
-  std::vector<double> seconds;
-  for (const auto& rank : ranks_) {
-    seconds.push_back(rank->seconds - rank->waited);
-  }
-  if (balances_) {
-    shares_ = next_shares(shares_, seconds);
-  }
-}
+    : RankTeam(make_ranks(lead, ranks), true) {}
 
 }  // namespace troupe::actors

@@ -3,176 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <random>
 #include <set>
-#include <string>
 
-#include "kernels/core/error.h"
-#include "kernels/core/noise.h"
 #include "kernels/linear.h"
-#include "models/description.h"
-#include "models/files/weight_source.h"
 #include "models/network/parted_denoiser.h"
 #include "models/vae/autoencoder_kl.h"
-#include "tests/models/two_streams.h"
+#include "tests/actors/drawn_networks.h"
 
 namespace troupe::actors {
 namespace {
-
-using models::Batch;
-using models::Denoiser;
-using models::PreparedPtr;
-
-struct Drawn {
-  std::unique_ptr<models::DenoiserDescription> network;
-  Shape latents;
-  std::string what;
-};
-
-/// Cases from one seed.
-class Draw {
- public:
-  explicit Draw(unsigned seed) : engine_(seed) {}
-
-  std::int64_t number(std::int64_t least, std::int64_t most) {
-    return std::uniform_int_distribution<std::int64_t>(least, most)(engine_);
-  }
-  bool coin() { return number(0, 1) == 1; }
-  /// That sum up to 1.
-  std::vector<double> shares(int ranks) {
-    std::uniform_real_distribution<double> distribution(0.05, 1);
-    std::vector<double> shares;
-    double sum = 0;
-    for (int r = 0; r < ranks; ++r) {
-      sum += shares.emplace_back(distribution(engine_));
-    }
-    for (double& share : shares) {
-      share /= sum;
-    }
-    return shares;
-  }
-
-  /// A small network with at least `tokens` tokens of an image.
-  Drawn network(std::int64_t tokens) {
-    std::int64_t side = 2;
-    while (side * side < tokens) {
-      ++side;
-    }
-    side += number(0, 3);
-    const std::int64_t heads = number(1, 5);
-    const std::int64_t blocks = number(1, 3);
-    const auto described = [&](const std::string& json) {
-      const models::Json config = models::Json::parse(json, "drawn");
-      return models::find_denoiser(config, config.string("_class_name", ""))
-          .describe(config);
-    };
-    const auto text = [](std::int64_t n) { return std::to_string(n); };
-    switch (number(0, 4)) {
-      case 0:
-        return {described(
-                    R"({"_class_name":"DiTTransformer2DModel","patch_size":2,
-                        "attention_head_dim":16,"num_embeds_ada_norm":9,
-                        "num_attention_heads":)" +
-                    text(heads) + R"(,"num_layers":)" + text(blocks) +
-                    R"(,"sample_size":)" + text(2 * side) + "}"),
-                {4, 2 * side, 2 * side},
-                "DiT"};
-      case 1:
-        return {described(
-                    R"({"_class_name":"PixArtTransformer2DModel",
-                        "patch_size":2,"attention_head_dim":16,
-                        "norm_type":"ada_norm_single","out_channels":8,
-                        "caption_channels":24,"num_attention_heads":)" +
-                    text(heads) + R"(,"cross_attention_dim":)" +
-                    text(16 * heads) + R"(,"num_layers":)" + text(blocks) +
-                    R"(,"sample_size":)" + text(2 * side) + "}"),
-                {4, 2 * side, 2 * side + 2 * number(0, 3)},
-                "PixArt"};
-      case 2:
-        return {described(
-                    R"({"_class_name":"UViT","patch_size":2,"in_chans":4,
-                        "num_classes":9,"embed_dim":)" +
-                    text(16 * heads) + R"(,"num_heads":)" + text(heads) +
-                    R"(,"depth":)" + text(blocks) + R"(,"conv":)" +
-                    (coin() ? "true" : "false") + R"(,"img_size":)" +
-                    text(2 * side) + "}"),
-                {4, 2 * side, 2 * side},
-                "U-ViT"};
-      case 3:
-        // Three levels of several channels, some with attention. Sides may be
-        // odd at every level, and low levels have too few pixels for ranks.
-        return {described(
-                    R"({"_class_name":"UNet2DConditionModel","in_channels":4,
-                    "out_channels":4,"norm_num_groups":8,
-                    "down_block_types":["CrossAttnDownBlock2D","DownBlock2D",
-                                        "CrossAttnDownBlock2D"],
-                    "up_block_types":["CrossAttnUpBlock2D","UpBlock2D",
-                                      "CrossAttnUpBlock2D"],
-                    "block_out_channels":[16,32,48],
-                    "cross_attention_dim":24,"layers_per_block":)" +
-                    text(number(1, 2)) + R"(,"attention_head_dim":)" +
-                    text(number(1, 2)) + "}"),
-                {4, side + number(0, 9), side},
-                "UNet"};
-      default: {
-        models::two_streams::Config config{.head_dim = 12};
-        config.heads = heads;
-        config.text_tokens = number(1, 200);
-        const Shape latents{4, side, side + number(0, 5)};
-        return {std::make_unique<models::two_streams::Description>(config),
-                latents, "two streams"};
-      }
-    }
-  }
-
- private:
-  std::mt19937 engine_;
-};
-
-/// Rows of one network.
-struct Rows {
-  Rows(ExecContext& ctx, const Drawn& drawn, const Denoiser& network,
-       std::int64_t count)
-      : latent_shape(drawn.latents) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      fill_normal({.seed = static_cast<std::uint64_t>(i)},
-                  latents.emplace_back(drawn.latents, DType::f32));
-      timesteps.push_back(900.0 - 130.0 * static_cast<double>(i));
-      prepared.push_back(
-          network.prepare(ctx, drawn.network->any_condition({})));
-      conditions.push_back(prepared.back().get());
-      outputs.emplace_back(
-          with_channels(drawn.latents, network.info().out_channels),
-          DType::f32);
-    }
-  }
-  [[nodiscard]] Batch batch() const {
-    return {latents, timesteps, conditions, latent_shape};
-  }
-
-  Shape latent_shape;
-  std::vector<Tensor> latents;
-  std::vector<double> timesteps;
-  std::vector<PreparedPtr> prepared;
-  std::vector<const models::PreparedCondition*> conditions;
-  std::vector<Tensor> outputs;
-};
-
-/// What the team's pass throws.
-Error error_of(ThreadTeam& team, const ShardTeam::Pass& pass) {
-  try {
-    team.run(pass);
-  } catch (const Error& error) {
-    return error;
-  }
-  return {Errc::internal, "", "no error"};
-}
-
-[[maybe_unused]] int num_cases(int ordinary) {
-  const char* const wanted = std::getenv("TROUPE_SHARD_CASES");
-  return wanted == nullptr ? ordinary : std::atoi(wanted);
-}
 
 // Ranks compile products at the same time, and the library keeps them behind a
 // lock that ThreadSanitizer cannot see.
@@ -184,7 +23,7 @@ TEST(ThreadTeam, GivesTheBytesOfOneRank) {
   for (int seed = 0; seed < cases; ++seed) {
     Draw draw(static_cast<unsigned>(seed));
     const int ranks = static_cast<int>(draw.number(2, 5));
-    const Drawn drawn = draw.network(128 * ranks);
+    const Drawn drawn = draw.network(128 * ranks, DeviceKind::cpu);
     const DType compute = draw.coin() && kernels::supports(DType::bf16)
                               ? DType::bf16
                               : DType::f32;
@@ -285,9 +124,9 @@ TEST(ThreadTeam, DecodesToTheBytesOfOneRank) {
 TEST(ThreadTeam, ReadsAPartOnce) {
   ExecContext lead(3);
   Draw draw(0);
-  Drawn drawn = draw.network(128 * 3);
+  Drawn drawn = draw.network(128 * 3, DeviceKind::cpu);
   while (drawn.network->facts().blocks.value_or(0) < 2) {
-    drawn = draw.network(128 * 3);
+    drawn = draw.network(128 * 3, DeviceKind::cpu);
   }
   models::RandomWeights weights(lead, 7);
   const auto network = drawn.network->load(lead, DType::f32, weights);
