@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace troupe::net {
 namespace {
@@ -53,6 +54,16 @@ void check_count(std::size_t count, const Members& members) {
 
 }  // namespace
 
+std::string name_ranks(std::vector<int> ranks) {
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string text;
+  for (const int rank : ranks) {
+    text += (text.empty() ? "rank " : " or rank ") + std::to_string(rank);
+  }
+  return text;
+}
+
 Error disagreement(int peer, const MessageHead& got,
                    const MessageHead& expected) {
   const auto text = [](const MessageHead& head) {
@@ -70,15 +81,9 @@ Error peer_ended(int peer, const std::string& why) {
 }
 
 Error peers_late(std::vector<int> peers, Communicator::Tag tag) {
-  std::ranges::sort(peers);
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  std::string text;
-  for (const int peer : peers) {
-    text += (text.empty() ? "rank " : " or rank ") + std::to_string(peer);
-  }
-  return {
-      Errc::unreachable, kCommunicatorPlace,
-      text + " did not answer by the deadline of tag " + std::to_string(tag)};
+  return {Errc::unreachable, kCommunicatorPlace,
+          name_ranks(std::move(peers)) +
+              " did not answer by the deadline of tag " + std::to_string(tag)};
 }
 
 Error aborted(const std::string& why) {

@@ -139,12 +139,14 @@ struct MessageHead {
 
   friend bool operator==(const MessageHead&, const MessageHead&) = default;
 };
+/// "rank 1 or rank 3". The ranks may repeat.
+[[nodiscard]] std::string name_ranks(std::vector<int> ranks);
 /// Rank `peer` sent something else.
 [[nodiscard]] Error disagreement(int peer, const MessageHead& got,
                                  const MessageHead& expected);
 /// Rank `peer` has ended; `why` is its sentence.
 [[nodiscard]] Error peer_ended(int peer, const std::string& why);
-/// Nothing more came from one of these ranks, which may repeat.
+/// Nothing more came from one of these ranks.
 [[nodiscard]] Error peers_late(std::vector<int> peers, Communicator::Tag tag);
 /// `abort` was called.
 [[nodiscard]] Error aborted(const std::string& why);

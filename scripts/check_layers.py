@@ -40,7 +40,7 @@ THIRD_PARTY = {
     "cuda": ("kernels/cuda/", "net/nccl"),
     "cudnn": ("kernels/cuda/",),
     "cublas": ("kernels/cuda/",),
-    "nccl": ("net/nccl", "kernels/cuda/"),
+    "nccl": ("net/nccl",),
     "zmq": ("net/zmq",),
     "sodium": ("net/sodium",),
     "Random123/": ("kernels/core/",),
@@ -88,8 +88,10 @@ def breaches_of(path, text):
                 yield f"{path}: {layer} may not include {name}"
             if name.startswith("kernels/cpu/") and not path.startswith("kernels/"):
                 yield f"{path}: {name} is private to kernels"
-            if name.startswith("net/zmq_") and not path.startswith("net/zmq_"):
-                yield f"{path}: {name} is private to net/zmq_*"
+            for library in ("net/zmq", "net/nccl"):
+                if name.startswith(library + "_") and \
+                        not path.startswith(library):
+                    yield f"{path}: {name} is private to {library}*"
             continue
         for prefix, places in THIRD_PARTY.items():
             if name.startswith(prefix) and not path.startswith(places):
@@ -128,6 +130,9 @@ def self_test():
         ("actors/a.cpp", "#include <google/protobuf/message.h>\n"),
         ("net/link.cpp", '#include "net/zmq_socket.h"\n'),
         ("net/link.h", "#include <zmq.h>\n"),
+        ("net/link.cpp", '#include "net/nccl_library.cuh"\n'),
+        ("net/nccl.h", "#include <nccl.h>\n"),
+        ("kernels/cuda/a.cpp", "#include <nccl.h>\n"),
     ]
     missed = [case for case in cases if not list(breaches_of(*case))]
     fine = list(breaches_of("actors/a.cpp", '#include "models/dit/dit.h"\n'

@@ -68,6 +68,8 @@ set_target_properties(caf::core PROPERTIES IMPORTED_LOCATION ${CAF_CORE_LIBRARY}
 
 if(TROUPE_WITH_CUDA)
   find_package(CUDAToolkit 12.4 REQUIRED)
+  # Not part of every toolkit: net/no_nccl.cpp.
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 endif()
 if(TROUPE_BUILD_TESTS)
   find_package(GTest REQUIRED)

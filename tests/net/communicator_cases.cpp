@@ -426,7 +426,7 @@ TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedAtTheDeadline) {
 
 /// How long a rank waits for one that has ended, where the kind does not tell.
 TimePoint short_patience() {
-  return std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  return std::chrono::steady_clock::now() + std::chrono::seconds(1);
 }
 
 TEST_P(CommunicatorTest, ARankThatDiesEndsEveryOperation) {

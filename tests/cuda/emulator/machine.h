@@ -33,6 +33,8 @@ struct Operation {
   std::uint64_t touches = 0;
   /// Whether it counts as work of the device.
   bool is_work = true;
+  /// Whether a call of another thread may have to come before it is ready.
+  bool waits_for_ranks = false;
 };
 using Operations = std::vector<Operation>;
 
@@ -141,6 +143,9 @@ cudaError_t finish(Stream& stream);
 /// Runs queued work of any stream until `done`; `wanted` streams first, last
 /// or by chance, as is drawn.
 void run_until(const std::function<bool()>& done, const Stream* wanted);
+/// Whether some stream can go on. False only where what comes next waits for
+/// other threads; streams that wait for nothing else are a bug.
+[[nodiscard]] bool can_go_on();
 /// Drops what is queued: the device is lost.
 void drop_work(int device);
 

@@ -77,7 +77,8 @@ void run_a_little(const Stream* wanted) {
     before += stream.num_done;
   }
   if (std::all_of(streams.begin(), streams.end(),
-                  [](const Stream& stream) { return stream.queue.empty(); })) {
+                  [](const Stream& stream) { return stream.queue.empty(); }) ||
+      !emulator::can_go_on()) {
     return;
   }
   emulator::run_until(

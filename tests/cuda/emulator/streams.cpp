@@ -108,6 +108,21 @@ void run_until(const std::function<bool()>& done, const Stream* wanted) {
   machine().arena.open(0);
 }
 
+bool can_go_on() {
+  bool waits = false;
+  for (Stream& stream : machine().streams) {
+    if (is_runnable(stream)) {
+      return true;
+    }
+    waits |= !stream.queue.empty() && stream.queue.front().waits_for_ranks;
+  }
+  machine().arena.open(0);
+  if (!waits) {
+    report_bug("a wait that nothing ends");
+  }
+  return false;
+}
+
 cudaError_t finish(Stream& stream) {
   const std::uint64_t target = stream.num_queued;
   run_until([&] { return stream.num_done >= target; }, &stream);

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "net/communicator.h"
+
+// The communicator of GPUs. NCCL is loaded when it is first needed. In a build
+// without it the functions throw Errc::unsupported.
+
+namespace troupe::net {
+
+/// Names a new group of ranks. One rank makes it and the caller gives it to the
+/// others. Who knows it can join, so it is a secret. Never used twice: each
+/// epoch of a group has its own.
+using NcclId = std::array<std::byte, 128>;
+
+/// Errors: Errc::unsupported where the library is missing or too old;
+/// Errc::unreachable where it finds no network. Thread: any.
+[[nodiscard]] NcclId make_nccl_id();
+/// "2.28.9". Errors: Errc::unsupported. Thread: any.
+[[nodiscard]] std::string nccl_version();
+
+struct NcclOptions {
+  int rank = 0;
+  int world_size = 1;
+  NcclId id{};
+  /// The GPU. At most one communicator of a device and epoch: NCCL may hang
+  /// where one device's communicators are ended one after the other.
+  int device = 0;
+  /// For all ranks to come.
+  TimePoint deadline;
+  /// How long an operation that failed, and the destructor, wait for NCCL to
+  /// let go of this rank's memory. Only then may the memory be touched.
+  Duration abort_patience = std::chrono::seconds(5);
+  /// Called if it has not let go by then, once. NCCL may still write to memory,
+  /// and its thread is left behind: this process should end.
+  std::function<void()> on_hanging_abort;
+};
+
+/// A rank's communicator. Memory: that of its GPU. When an operation begins,
+/// what was queued on that memory is done, its allocation too
+/// (`ExecContext::synchronize`, or a mark that has passed); what was received
+/// is complete when it returns. A tag costs one more message of 16 bytes. Made
+/// and ended while no work is recorded on the device. Errors: as make_nccl_id;
+/// Errc::unreachable if not all ranks have come by the deadline;
+/// Errc::unsupported for what NCCL refuses. Operations have two errors more:
+/// Errc::device_lost, and Errc::device_full where memory for tags or sums is
+/// missing. NCCL does not say which rank it waits for, so an error names all
+/// that may be meant. Thread: each operation makes the device the thread's
+/// current one.
+[[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(
+    NcclOptions options);
+
+}  // namespace troupe::net
