@@ -8,11 +8,6 @@
 namespace troupe::actors {
 namespace {
 
-/// Rows that lie in both.
-RowRange overlap(const RowRange& a, const RowRange& b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-}
-
 /// A rank's tensors may be used again two meetings later. Before a rank comes
 /// to meeting g + 1, it has queued its copies of generation g, so its event
 /// there stands behind them; every rank's queue waits for the events of all
@@ -51,7 +46,7 @@ class DeviceRank final : public RankTeam::Rank {
         continue;
       }
       for (const RowRange& written : of_rank(peer).written) {
-        const RowRange rows = overlap(written, read);
+        const RowRange rows = intersection(written, read);
         if (rows.size() > 0) {
           slot.taken[static_cast<std::size_t>(peer)].push_back(rows);
         }

@@ -77,7 +77,7 @@ int RankTeam::Rank::world_size() const {
 }
 
 RowRange RankTeam::Rank::rows_of(int rank, std::int64_t rows) const {
-  return team_->rows_of(rank, rows);
+  return kernels::rows_by_shares(team_->shares_, rank, rows);
 }
 
 void RankTeam::Rank::meet() { team_->meet(*this); }
@@ -125,25 +125,6 @@ void RankTeam::fix_shares(std::vector<double> shares) {
           Errc::invalid_argument, "shards", "expected a share for each rank");
   shares_ = std::move(shares);
   balances_ = false;
-}
-
-RowRange RankTeam::rows_of(int rank, std::int64_t rows) const {
-  const std::int64_t blocks =
-      (rows + kernels::kRowBlock - 1) / kernels::kRowBlock;
-  // The same sum for the end of a rank and the begin of the next one.
-  const auto bound = [&](int r) {
-    if (r == static_cast<int>(shares_.size())) {
-      return rows;
-    }
-    double before = 0;
-    for (int i = 0; i < r; ++i) {
-      before += shares_[static_cast<std::size_t>(i)];
-    }
-    const auto block = static_cast<std::int64_t>(
-        std::llround(before * static_cast<double>(blocks)));
-    return std::min(block * kernels::kRowBlock, rows);
-  };
-  return {bound(rank), bound(rank + 1)};
 }
 
 void RankTeam::meet(Rank& rank) {

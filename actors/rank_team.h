@@ -92,7 +92,6 @@ class RankTeam : public ShardTeam {
   void end_threads() noexcept;
   /// Errors: as ShardContext::meet.
   void meet(Rank& rank);
-  [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const;
   void balance();
 
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -114,10 +114,15 @@ Tensor as_image(const Tensor& pixels, const ImagePart& part) {
       {pixels.dim(0), part.height, part.width, pixels.dim(2)});
 }
 
-[[noreturn]] void refuse_part(std::string_view place, const ExecContext& ctx) {
-  throw Error(Errc::unsupported, place,
-              "part of an image on " + to_string(ctx.device()) +
-                  ", expected the whole");
+void check_takes_parts(std::string_view place, const ExecContext& ctx) {
+  require(ctx.kind() == DeviceKind::cpu, Errc::unsupported, place,
+          "part of an image on a GPU, expected the whole");
+}
+
+[[noreturn]] void refuse_weights(const ExecContext& ctx) {
+  throw Error(Errc::invalid_argument, "conv2d",
+              "the weights were packed for another device than " +
+                  to_string(ctx.device()));
 }
 
 void meter_conv2d(ExecContext& ctx, const PackedConv2d::Impl& conv,
@@ -250,9 +255,7 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
       }
       break;
   }
-  throw Error(Errc::invalid_argument, "conv2d",
-              "the weights were packed for another device than " +
-                  to_string(ctx.device()));
+  refuse_weights(ctx);
 }
 
 ImagePart PackedConv2d::read_for(const ImagePart& to,
@@ -286,9 +289,13 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ImagePart& from,
     Tensor image = as_image(out, to);
     return conv2d(ctx, as_image(x, from), packed, image);
   }
+  check_takes_parts("conv2d", ctx);
+  if (ctx.device().kind == DeviceKind::meter) {
+    return meter_conv2d(ctx, conv, x, out);
+  }
   const auto* on_cpu = std::get_if<cpu::ConvWeights>(&conv.weights);
-  if (on_cpu == nullptr || ctx.device().kind != DeviceKind::cpu) {
-    refuse_part("conv2d", ctx);
+  if (on_cpu == nullptr) {
+    refuse_weights(ctx);
   }
   cpu::conv2d(ctx, x, from, *on_cpu, out, to);
 }
@@ -317,10 +324,10 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
     Tensor image = as_image(out, to);
     return upsample_nearest2x(ctx, as_image(x, from), image);
   }
-  if (ctx.device().kind != DeviceKind::cpu) {
-    refuse_part("upsample", ctx);
+  check_takes_parts("upsample", ctx);
+  if (ctx.device().kind == DeviceKind::cpu) {
+    cpu::upsample_nearest2x(ctx, x, from, out, to);
   }
-  cpu::upsample_nearest2x(ctx, x, from, out, to);
 }
 
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {

@@ -158,11 +158,12 @@ void check_scale_shift(std::string_view place, const Tensor& x,
   check_dtype(place, "out", out, {x.dtype()});
 }
 
-/// Errors: Errc::unsupported where the halves of group_norm do not exist.
-void check_halves(std::string_view place, const ExecContext& ctx) {
-  require(ctx.device().kind == DeviceKind::cpu, Errc::unsupported, place,
-          "part of an image on " + to_string(ctx.device()) +
-              ", expected the whole");
+/// Whether the halves of group_norm compute here; false on a meter. Errors:
+/// Errc::unsupported on a GPU.
+bool computes_halves(std::string_view place, const ExecContext& ctx) {
+  require(ctx.kind() == DeviceKind::cpu, Errc::unsupported, place,
+          "part of an image on a GPU, expected the whole");
+  return ctx.device().kind == DeviceKind::cpu;
 }
 
 std::int64_t num_row_blocks(std::int64_t rows) {
@@ -211,8 +212,9 @@ void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t num_groups,
   check_shape(kPlace, "moments", moments.shape(),
               {num_row_blocks(x.dim(0)), group_moments_width(num_groups)});
   check_dtype(kPlace, "moments", moments, {DType::u8});
-  check_halves(kPlace, ctx);
-  cpu::group_moments(ctx, x, num_groups, moments);
+  if (computes_halves(kPlace, ctx)) {
+    cpu::group_moments(ctx, x, num_groups, moments);
+  }
 }
 
 void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
@@ -227,9 +229,10 @@ void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
   check_shape(kPlace, "moments", moments.shape(),
               {num_row_blocks(pixels), group_moments_width(num_groups)});
   check_dtype(kPlace, "moments", moments, {DType::u8});
-  check_halves(kPlace, ctx);
-  cpu::group_normalise(ctx, x, moments, pixels, weight, bias, num_groups, eps,
-                       activation, out);
+  if (computes_halves(kPlace, ctx)) {
+    cpu::group_normalise(ctx, x, moments, pixels, weight, bias, num_groups, eps,
+                         activation, out);
+  }
 }
 
 }  // namespace troupe::kernels

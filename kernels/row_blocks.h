@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+#include "kernels/core/shard_context.h"
 
 namespace troupe::kernels {
 
@@ -12,6 +15,11 @@ namespace troupe::kernels {
 /// `linear` and `attention` on the CPU: block i begins at row i · kRowBlock.
 /// Taller products are used only where a check has shown the same bytes.
 inline constexpr std::int64_t kRowBlock = 64;
+
+/// Rank `rank`'s rows of an item of so many, if ranks have these shares, which
+/// sum up to 1: whole blocks of kRowBlock rows, but for the last of the item.
+[[nodiscard]] RowRange rows_by_shares(std::span<const double> shares, int rank,
+                                      std::int64_t rows);
 
 /// The sizes of the whole item, for operands that are a shard of it; 0: they
 /// are the whole. A GPU's library picks its algorithm by the sizes of a

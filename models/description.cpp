@@ -1,5 +1,6 @@
 #include "models/description.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,29 @@ extern const DenoiserRow kUNet;
 extern const DenoiserRow kUVit;
 extern const DenoiserRow kOldTransformer;
 extern const DecoderRow kAutoencoderKl;
+
+double ShardFigures::slowest_share(double flops_alone) const {
+  const auto slowest = std::ranges::max_element(ranks, {}, &Rank::flops);
+  return slowest->flops / flops_alone;
+}
+
+std::uint64_t ShardFigures::most_received_bytes() const {
+  return std::ranges::max_element(ranks, {}, &Rank::received_bytes)
+      ->received_bytes;
+}
+
+std::uint64_t ShardFigures::most_pass_bytes() const {
+  return std::ranges::max_element(ranks, {}, &Rank::pass_bytes)->pass_bytes;
+}
+
+ShardFigures DenoiserDescription::shard_figures(const Shape& /*latents*/,
+                                                DType /*compute*/,
+                                                DeviceKind /*kind*/,
+                                                int world_size) const {
+  throw Error(
+      Errc::unsupported, "network",
+      "token shards: got " + std::to_string(world_size) + " ranks, expected 1");
+}
 
 DenoiserTable denoiser_table() {
   static constexpr const DenoiserRow* kTable[] = {&kDit, &kPixArt, &kUNet,

@@ -51,6 +51,22 @@ struct NetworkMemory {
   }
 };
 
+/// What equal ranks do in a pass of one row (ShardContext).
+struct ShardFigures {
+  struct Rank {
+    double flops = 0;
+    std::uint64_t received_bytes = 0;  ///< of what other ranks wrote
+    std::uint64_t pass_bytes = 0;      ///< its activations, and what it shares
+  };
+  std::vector<Rank> ranks;
+  int exchanges = 0;
+
+  /// The most operations of a rank over those of a pass by one rank alone.
+  [[nodiscard]] double slowest_share(double flops_alone) const;
+  [[nodiscard]] std::uint64_t most_received_bytes() const;
+  [[nodiscard]] std::uint64_t most_pass_bytes() const;
+};
+
 /// What SDXL is told of a picture, in pixels: the sides of its original, how
 /// far that was cut off at the top and at the left, and the picture's own
 /// sides.
@@ -131,6 +147,13 @@ class DenoiserDescription {
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const = 0;
+  /// From a metered run of every rank. world_size: from 2 to
+  /// DenoiserInfo::most_shards. Errors: Errc::unsupported for a kind of device
+  /// whose ranks do not divide this network. Here: always.
+  [[nodiscard]] virtual ShardFigures shard_figures(const Shape& latents,
+                                                   DType compute,
+                                                   DeviceKind kind,
+                                                   int world_size) const;
   [[nodiscard]] virtual NetworkFacts facts() const = 0;
   /// Keys that the diffusers class has in its config.json, separated by spaces.
   /// A message names other keys of the file to the user.

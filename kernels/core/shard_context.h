@@ -19,11 +19,21 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
+/// Rows of both; where there are none, it is empty and begins as `a`.
+[[nodiscard]] inline RowRange intersection(RowRange a, RowRange b) {
+  const RowRange both{a.begin > b.begin ? a.begin : b.begin,
+                      a.end < b.end ? a.end : b.end};
+  return both.size() > 0 ? both : RowRange{a.begin, a.begin};
+}
+
 /// Which rows (axis 0) of a shared tensor one rank writes, and which rows of
 /// others it reads.
 struct SharedRows {
   std::vector<RowRange> written;
   RowRange read;
+  /// Elements of each row before these are read by the rank alone that wrote
+  /// them.
+  std::int64_t first_column = 0;
 };
 
 /// Port: what one rank of a pass knows of sequence parallelism. Several ranks

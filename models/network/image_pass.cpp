@@ -16,12 +16,6 @@ using kernels::PackedConv2d;
 
 static_assert(ImagePass::kLeastPixels % kernels::kRowBlock == 0);
 
-/// Begins where `a` does if there is none.
-RowRange intersection(RowRange a, RowRange b) {
-  const RowRange both{std::max(a.begin, b.begin), std::min(a.end, b.end)};
-  return both.size() > 0 ? both : RowRange{a.begin, a.begin};
-}
-
 /// Rows `range` of a tensor that holds rows from `first` on.
 Tensor rows_of(const Tensor& rows, RowRange range, std::int64_t first) {
   return rows.slice(range.begin - first, range.end - first);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/network/driver.h"
+#include "models/network/metered_rank.h"
 
 namespace troupe::models {
 namespace {
@@ -239,6 +240,35 @@ NetworkMemory NetworkDescription::measure(const Shape& latents, DType compute,
   memory.scratch.attention = fresh.meter().attention_thread_bytes();
   memory.scratch.convolution = fresh.meter().convolution_thread_bytes();
   return memory;
+}
+
+ShardFigures NetworkDescription::shard_figures(const Shape& latents,
+                                               DType compute, DeviceKind kind,
+                                               int world_size) const {
+  const auto ctx = metering_context(kind);
+  LayerReader reader(*ctx, compute, WeightPlacement::resident);
+  const NetworkDriver driver(read(reader, {0, num_blocks()}, compute), {},
+                             metered(compute).meter);
+  const PreparedPtr prepared = driver.prepare(*ctx, metered(compute).condition,
+                                              std::span(&kMeteredTimestep, 1));
+  const PreparedCondition* condition = prepared.get();
+  const Tensor row = ctx->empty(latents, DType::f32);
+  const Batch batch{std::span(&row, 1), std::span(&kMeteredTimestep, 1),
+                    std::span(&condition, 1), latents};
+  Tensor output =
+      ctx->empty(with_channels(latents, driver.out_channels()), DType::f32);
+  ShardFigures figures;
+  for (int r = 0; r < world_size; ++r) {
+    ExecContext fresh(std::make_shared<Meter>(kind));
+    MeteredRank rank(fresh, r, world_size);
+    driver.predict(fresh, rank, batch, std::span(&output, 1));
+    figures.exchanges = rank.exchanges();
+    figures.ranks.push_back(
+        {.flops = fresh.meter().flops(),
+         .received_bytes = rank.received_bytes(),
+         .pass_bytes = fresh.workspace().peak_bytes() + rank.shared_bytes()});
+  }
+  return figures;
 }
 
 std::unique_ptr<Denoiser> NetworkDescription::load(

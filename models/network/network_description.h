@@ -23,6 +23,9 @@ class NetworkDescription : public DenoiserDescription {
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const final;
+  [[nodiscard]] ShardFigures shard_figures(const Shape& latents, DType compute,
+                                           DeviceKind kind,
+                                           int world_size) const final;
   [[nodiscard]] ClassTensors tensors() const final;
   /// Every tensor that a segment needs, under its name in diffusers, in the
   /// order of reading.

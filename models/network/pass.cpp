@@ -61,7 +61,13 @@ Tensor Pass::take_shared(std::int64_t tokens, std::int64_t width, DType dtype) {
   if (!is_divided()) {
     return take({rows(), tokens, width}, dtype);
   }
-  return own(share({tokens}, width, dtype));
+  const auto of_rank = [&](int rank) {
+    return SharedRows{.written = {shard_.rows_of(rank, tokens)},
+                      .read = {0, rank == 0 ? tokens : 0}};
+  };
+  const Tensor all = shard_.share({tokens, width}, dtype, of_rank);
+  shared_.push_back({all.reshape({1, tokens, width}), {tokens}});
+  return own(shared_.back().all);
 }
 
 kernels::WholeItem Pass::whole_of(std::int64_t tokens) const {
@@ -71,12 +77,12 @@ kernels::WholeItem Pass::whole_of(std::int64_t tokens) const {
   return {.rows = tokens};
 }
 
-const Tensor& Pass::share(std::vector<std::int64_t> streams, std::int64_t width,
-                          DType dtype) {
+const Tensor& Pass::share_attended(std::vector<std::int64_t> streams,
+                                   std::int64_t width) {
   const std::int64_t sum =
       std::accumulate(streams.begin(), streams.end(), std::int64_t{0});
   const auto of_rank = [&](int rank) {
-    SharedRows rows{.written = {}, .read = {0, sum}};
+    SharedRows rows{.written = {}, .read = {0, sum}, .first_column = width};
     std::int64_t begin = 0;
     for (const std::int64_t tokens : streams) {
       const RowRange its = shard_.rows_of(rank, tokens);
@@ -85,8 +91,8 @@ const Tensor& Pass::share(std::vector<std::int64_t> streams, std::int64_t width,
     }
     return rows;
   };
-  const Tensor all = shard_.share({sum, width}, dtype, of_rank);
-  shared_.push_back({all.reshape({1, sum, width}), std::move(streams)});
+  const Tensor all = shard_.share({sum, 3 * width}, compute(), of_rank);
+  shared_.push_back({all.reshape({1, sum, 3 * width}), std::move(streams)});
   return shared_.back().all;
 }
 
@@ -117,7 +123,7 @@ std::vector<Tensor> Pass::take_attended(
   std::vector<Tensor> parts;
   if (!is_divided()) {
     for (const std::size_t stream : streams) {
-      parts.push_back(take({rows(), tokens_[stream], width}));
+      parts.push_back(take({rows(), tokens_[stream], 3 * width}));
     }
     return parts;
   }
@@ -126,7 +132,7 @@ std::vector<Tensor> Pass::take_attended(
   for (const std::size_t stream : streams) {
     tokens.push_back(tokens_[stream]);
   }
-  const Tensor all = share(tokens, width, compute()).item(0);
+  const Tensor all = share_attended(tokens, width).item(0);
   std::int64_t begin = 0;
   for (const std::size_t stream : streams) {
     const std::int64_t end = begin + tokens_[stream];
@@ -139,7 +145,7 @@ std::vector<Tensor> Pass::take_attended(
 
 Tensor Pass::take_attended(const Tensor& x, std::int64_t width) {
   return divides_keys() ? take_attended({0}, width)[0]
-                        : take({x.dim(0), x.dim(1), width});
+                        : take({x.dim(0), x.dim(1), 3 * width});
 }
 
 void Pass::open(const State& state, std::vector<std::int64_t> tokens) {

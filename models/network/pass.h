@@ -91,9 +91,9 @@ class Pass {
   /// written its own. To be read before the next `attend` or `gather`. Ranks
   /// without an `output` get an empty tensor.
   [[nodiscard]] Tensor gather(const Tensor& own);
-  /// Memory [B, n, width] for this rank's tokens of each of these streams of
-  /// the state, in the order in which `attend` gets them: of tensors that it
-  /// reads keys or values from. Not to be written again behind that `attend`.
+  /// Memory [B, n, 3 · width] for queries, keys and values of this rank's
+  /// tokens of each of these streams of the state, in the order in which
+  /// `attend` gets them. Not to be written again behind that `attend`.
   [[nodiscard]] std::vector<Tensor> take_attended(
       std::initializer_list<std::size_t> streams, std::int64_t width);
   /// The same for a network of one stream, with tokens x [B, n, …].
@@ -148,9 +148,9 @@ class Pass {
   [[nodiscard]] bool is_divided() const { return shard_.world_size() > 1; }
   /// Whether each rank has some of the keys.
   [[nodiscard]] bool divides_keys() const;
-  /// Takes memory [1, tokens of these streams, width] for all ranks.
-  const Tensor& share(std::vector<std::int64_t> streams, std::int64_t width,
-                      DType dtype);
+  /// Takes memory [1, tokens of these streams, 3 · width] for all ranks.
+  const Tensor& share_attended(std::vector<std::int64_t> streams,
+                               std::int64_t width);
   /// Memory that all ranks share, and the tokens of each stream there.
   struct Shared {
     Tensor all;

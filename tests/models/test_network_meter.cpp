@@ -137,5 +137,33 @@ TEST(NetworkMeter, ForecastsBoundariesAndMemoryOfEverySegment) {
   }
 }
 
+// Two ranks of a DiT: each has half of the tokens, and reads the keys and
+// values of the other in every block.
+TEST(NetworkMeter, CountsWhatRanksDoAndExchange) {
+  DitConfig config = small_config();
+  config.sample_size = 64;
+  const auto network = describe(config);
+  const Shape latents{4, 64, 64};
+  const std::int64_t tokens = 32 * 32;
+  const DenoiserInfo info = network->info(latents, DType::f32);
+  for (const int ranks : {2, 4}) {
+    const ShardFigures figures =
+        network->shard_figures(latents, DType::f32, DeviceKind::cpu, ranks);
+    ASSERT_EQ(figures.ranks.size(), static_cast<std::size_t>(ranks));
+    const auto blocks = std::ssize(info.blocks);
+    EXPECT_EQ(figures.exchanges, blocks + 1);
+    EXPECT_NEAR(figures.slowest_share(info.flops()), 1.0 / ranks, 5e-3);
+    const std::int64_t others = tokens - tokens / ranks;
+    const std::int64_t attended =
+        blocks * others * 2 * config.width() * std::int64_t{sizeof(float)};
+    EXPECT_EQ(static_cast<std::int64_t>(figures.ranks[1].received_bytes),
+              attended);
+    EXPECT_EQ(static_cast<std::int64_t>(figures.ranks[0].received_bytes),
+              attended + others * config.width() * std::int64_t{sizeof(float)});
+    EXPECT_LT(figures.most_pass_bytes(),
+              network->memory(latents, DType::f32).pass_bytes * 2);
+  }
+}
+
 }  // namespace
 }  // namespace troupe::models
