@@ -107,6 +107,13 @@ void check_emulation(const Config& config) {
                std::to_string(*emulation.devices),
            "give as many as --emulate says");
   }
+  if (*emulation.devices % config.num_shards != 0) {
+    refuse("shards",
+           "got " + std::to_string(config.num_shards) +
+               ", expected a divisor of the " +
+               std::to_string(*emulation.devices) + " emulated devices",
+           "give another number of one of the two");
+  }
   for (const char* key : {"workers", "threads"}) {
     if (config.places.contains(key) && find_option(key)->get(config) != "0") {
       refuse("emulate",

@@ -110,6 +110,34 @@ void visit_fields(auto& visit, AnyConst<EncoderPlan> auto& r) {
   visit({"file_bytes", "of it, in a file in TMPDIR or /var/tmp"}, r.file_bytes);
 }
 
+/// A way to divide each pass among shards, as --dry-run foresees it.
+struct ShardPlan {
+  std::string plan;  ///< "alone" or "gather"
+  int shards = 1;
+  double share = 1;
+  int exchanges = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t memory_bytes = 0;
+  std::optional<double> row_seconds;
+};
+
+void visit_fields(auto& visit, AnyConst<ShardPlan> auto& r) {
+  visit({"plan", "alone, or gather: keys and values of all come to each"},
+        r.plan);
+  visit({"shards", "that compute a pass together"}, r.shards);
+  visit({"share", "of a pass that the slowest of them computes"}, r.share);
+  visit({"exchanges", "for which a shard waits in a pass"}, r.exchanges);
+  visit({"received_bytes",
+         "by a shard from others in a pass of one image; where shards share "
+         "memory nothing is copied"},
+        r.received_bytes);
+  visit({"memory_bytes", "of a shard in a pass, beside the weights"},
+        r.memory_bytes);
+  visit(or_null({"row_seconds",
+                 "predicted for a pass of one image, exchanges left out"}),
+        r.row_seconds);
+}
+
 /// What --dry-run foresees.
 struct PlanSummary {
   std::uint64_t images = 0;
@@ -125,6 +153,7 @@ struct PlanSummary {
   std::optional<double> predicted_seconds;
   std::string prediction;  ///< "about", "at most"
   std::string measured;
+  std::vector<ShardPlan> shard_plans;  ///< empty: passes cannot be divided
 };
 
 /// The nearest whole number that fits.
@@ -152,6 +181,7 @@ void visit_fields(auto& visit, AnyConst<PlanSummary> auto& r) {
         r.prediction);
   visit({"measured", "what the seconds rest on, or why there are none"},
         r.measured);
+  visit({"shard_plans", "ways to divide each pass (--shards)"}, r.shard_plans);
   visit({"sequential_forward_rows", "forward_rows of the sequential run"},
         whole_rows(r.sequential_rows));
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "actors/cli/bench_measure.h"
@@ -30,8 +31,36 @@ struct Row {
   [[nodiscard]] double seconds() const { return job.result.wall_seconds; }
 };
 
-Machine machine_of(const config::EmulationConfig& said,
-                   const JobRequest& request) {
+/// Of workers of so many devices each.
+emulation::ShardWork shard_work(const JobRequest& request, int devices) {
+  if (devices == 1) {
+    return {};
+  }
+  const DType compute = request.devices.front().compute;
+  const models::ShardFigures figures = request.source.denoiser().shard_figures(
+      request.source.latent_shape(), compute, DeviceKind::cpu, devices);
+  return {.devices = devices,
+          .share = figures.slowest_share(request.source.info(compute).flops()),
+          .exchanges = figures.exchanges,
+          .received_bytes = figures.most_received_bytes()};
+}
+
+/// The mean of each worker's devices: faster ones get more of the tokens.
+std::vector<double> worker_speeds(const config::EmulationConfig& said,
+                                  int devices_each) {
+  std::vector<double> of_devices = said.speeds;
+  of_devices.resize(static_cast<std::size_t>(said.devices.value()), 1.0);
+  std::vector<double> speeds;
+  for (auto at = of_devices.begin(); at != of_devices.end();
+       at += devices_each) {
+    speeds.push_back(std::accumulate(at, at + devices_each, 0.0) /
+                     devices_each);
+  }
+  return speeds;
+}
+
+Machine machine_of(const config::Config& config, const JobRequest& request) {
+  const config::EmulationConfig& said = config.emulation;
   Machine machine;
   machine.step_ms = said.step_ms.value_or(machine.step_ms);
   machine.row_slope = said.row_slope.value_or(machine.row_slope);
@@ -39,8 +68,8 @@ Machine machine_of(const config::EmulationConfig& said,
   machine.link_us = said.link_us.value_or(machine.link_us);
   machine.jitter = said.jitter.value_or(machine.jitter);
   machine.seed = request.job.seed;
-  machine.speeds = said.speeds;
-  machine.speeds.resize(static_cast<std::size_t>(said.devices.value()), 1.0);
+  machine.speeds = worker_speeds(said, config.num_shards);
+  machine.shards = shard_work(request, config.num_shards);
   machine.is_guided = request.job.guidance.is_on();
   const models::DenoiserInfo info = request.source.info(DType::f32);
   machine.segment_shares = segment_shares(info, request.job.cuts);
@@ -48,23 +77,27 @@ Machine machine_of(const config::EmulationConfig& said,
 }
 
 /// One device of speed 1, and the methods that were asked for.
-std::vector<Row> rows_of(const config::EmulationConfig& said,
+std::vector<Row> rows_of(const config::Config& config,
                          std::span<const JobRequest> requests) {
   std::vector<Row> rows;
   rows.push_back({.name = "sequential, 1 emulated device",
                   .request = baseline_of(requests.front(), 1)});
   Row& baseline = rows.front();
-  baseline.machine = machine_of(said, requests.front());
+  baseline.machine = machine_of(config, requests.front());
   baseline.machine.speeds = {1.0};
+  baseline.machine.shards = {};
   baseline.machine.segment_shares = {1.0};
   for (const JobRequest& request : requests) {
-    Machine machine = machine_of(said, request);
-    rows.push_back({.name = fmt::format(
-                        "{}, {} emulated {}", request.job.method.kind->name,
-                        machine.num_devices(),
-                        machine.num_devices() == 1 ? "device" : "devices"),
-                    .request = request,
-                    .machine = std::move(machine)});
+    Machine machine = machine_of(config, request);
+    const int shards = machine.shards.devices;
+    rows.push_back(
+        {.name = fmt::format(
+             "{}{}, {}", request.job.method.kind->name,
+             shards == 1 ? "" : fmt::format(", {} shards", shards),
+             counted(machine.num_workers() * static_cast<std::size_t>(shards),
+                     "emulated device")),
+         .request = request,
+         .machine = std::move(machine)});
   }
   return rows;
 }
@@ -86,7 +119,7 @@ void run(Invocation& invocation, const JobRunner& runner,
 
 double utilisation(const Row& row) {
   return row.job.result.compute_seconds /
-         (row.seconds() * static_cast<double>(row.machine.num_devices()));
+         (row.seconds() * static_cast<double>(row.machine.num_workers()));
 }
 
 std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
@@ -97,7 +130,7 @@ std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
     table.push_back(
         {.name = row.name,
          .method = std::string(row.request.job.method.kind->name),
-         .workers = static_cast<int>(row.machine.num_devices()),
+         .workers = static_cast<int>(row.machine.num_workers()),
          .seconds = seconds,
          .over_1_worker = rows[0].seconds() / seconds,
          .emulated =
@@ -120,7 +153,10 @@ void print_table(const JobRequest& request, const Machine& machine,
       "{}\nemulated: {}, speed {}, {} ms for a row and {} ms for each further "
       "one, jitter {}, links of {} Gbit/s and {} µs, {} µs for each event of "
       "the coordinator\n\n",
-      describe_measured(request), counted(machine.num_devices(), "device"),
+      describe_measured(request),
+      counted(machine.num_workers() *
+                  static_cast<std::size_t>(machine.shards.devices),
+              "device"),
       slowest == fastest ? fmt::format("{}", slowest)
                          : fmt::format("{} to {}", slowest, fastest),
       machine.step_ms, machine.step_ms * machine.row_slope, machine.jitter,
@@ -153,7 +189,7 @@ int bench_emulated(Invocation& invocation, std::span<const JobRequest> requests,
                    const JobRunner& runner) {
   const config::Config& config = invocation.config;
   const JobRequest& first = requests.front();
-  std::vector<Row> rows = rows_of(config.emulation, requests);
+  std::vector<Row> rows = rows_of(config, requests);
   ProgressPrinter printer(progress_kind(config), stderr, SteadyClock().now());
   RunsProgress progress(printer, rows.size());
   for (Row& row : rows) {

@@ -64,8 +64,15 @@ void visit_fields(auto& visit, AnyConst<BenchRow> auto& r) {
 }
 
 void visit_fields(auto& visit, AnyConst<emulation::Machine> auto& r) {
-  visit({"devices", "modelled devices"}, r.num_devices());
-  visit({"speeds", "of each device"}, r.speeds);
+  visit({"devices", "modelled devices"},
+        r.num_workers() * static_cast<std::size_t>(r.shards.devices));
+  visit({"speeds", "of each worker's devices"}, r.speeds);
+  visit({"shards", "devices of each worker"}, r.shards.devices);
+  visit({"shard_share", "of a pass that the slowest of them computes"},
+        r.shards.share);
+  visit({"shard_exchanges", "of a pass"}, r.shards.exchanges);
+  visit({"shard_received_bytes", "by one of them in a pass of a row"},
+        r.shards.received_bytes);
   visit({"step_ms", "a row on a device of speed 1"}, r.step_ms);
   visit({"row_slope", "each further row, as a part of that"}, r.row_slope);
   visit({"jitter", "most that a pass takes longer, as a part"}, r.jitter);

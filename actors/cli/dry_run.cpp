@@ -112,6 +112,27 @@ std::optional<EncoderPlan> encoder_plan(const JobRequest& request,
       TensorStore::folder().string()};
 }
 
+void print_shard_plans(const PlanSummary& plan) {
+  if (plan.shard_plans.empty()) {
+    return;
+  }
+  fmt::print(
+      "\n--shards  plan    share of a pass  exchanges  received    memory  "
+      "pass "
+      "of one image\n");
+  for (const ShardPlan& one : plan.shard_plans) {
+    fmt::print(
+        "{:>8}  {:<7} {:>13.1f} %  {:>9}  {:>8}  {:>8}  {}\n", one.shards,
+        one.plan, 100 * one.share, one.exchanges,
+        human_bytes(one.received_bytes), human_bytes(one.memory_bytes),
+        one.row_seconds ? fmt::format("{:.3g} s", *one.row_seconds) : "");
+  }
+  fmt::print(
+      "Figures are those of the slowest shard in a pass of one image. Times "
+      "suppose a device or free cores for each shard, and leave exchanges "
+      "out.\n");
+}
+
 void print_plan(const JobRequest& request, const RunOutputs& outputs,
                 const PlanSummary& plan) {
   fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
@@ -164,6 +185,7 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
              plan.forward_rows, compared_with_sequential(plan),
              plan.flops / 1e12);
   fmt::print("time       {}\n", time_text(plan));
+  print_shard_plans(plan);
 }
 
 /// JSON has no infinity, and a job's numbers read back to the same bits.

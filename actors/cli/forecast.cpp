@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -358,6 +359,38 @@ double rows_per_call(const JobRequest& request) {
                  request.schedule.num_model_calls();
 }
 
+/// For the numbers of shards that people have, and the one that was asked for.
+/// Empty where passes cannot be divided.
+std::vector<ShardPlan> shard_plans(const JobRequest& request) {
+  const JobDevice& device = request.devices.front();
+  const DeviceKind kind = device.is_gpu() ? DeviceKind::cuda : DeviceKind::cpu;
+  const ModelSource& source = request.source;
+  const models::DenoiserInfo info = source.info(device.compute);
+  if (info.most_shards < 2 || (device.is_gpu() && !info.shards_on_gpus)) {
+    return {};
+  }
+  std::set<int> wanted = {2, 4, 8, request.num_shards};
+  std::vector<ShardPlan> plans = {
+      {.plan = "alone",
+       .memory_bytes = source.denoiser()
+                           .memory(source.latent_shape(), device.compute, kind)
+                           .pass_bytes}};
+  for (const int shards : wanted) {
+    if (shards < 2 || shards > info.most_shards) {
+      continue;
+    }
+    const models::ShardFigures figures = source.denoiser().shard_figures(
+        source.latent_shape(), device.compute, kind, shards);
+    plans.push_back({.plan = "gather",
+                     .shards = shards,
+                     .share = figures.slowest_share(info.flops()),
+                     .exchanges = figures.exchanges,
+                     .received_bytes = figures.most_received_bytes(),
+                     .memory_bytes = figures.most_pass_bytes()});
+  }
+  return plans;
+}
+
 PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
                      bool decodes, StopFlag& stop) {
   const int calls = request.schedule.num_model_calls();
@@ -381,6 +414,9 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
   plan.crossing_bytes =
       (request.job.guidance.is_on() ? 2U : 1U) *
       bytes_of_cuts(info, request.job.cuts, method.cut).crossing;
+  plan.shard_plans = shard_plans(request);
+  const auto now = std::ranges::find(plan.shard_plans, request.num_shards,
+                                     &ShardPlan::shards);
   if (request.only_directs) {
     plan.measured = "other processes compute";
     return plan;
@@ -397,6 +433,9 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
       work.path * branches * pace->row_seconds +
       pictures * decode_flops(request.source) / pace->flops_per_second;
   plan.measured = pace->how;
+  for (ShardPlan& one : plan.shard_plans) {
+    one.row_seconds = pace->row_seconds * one.share / now->share;
+  }
   return plan;
 }
 

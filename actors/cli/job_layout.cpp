@@ -65,10 +65,6 @@ void check_shards(const config::Config& config, const JobRequest& request) {
   }
   const std::string place = config.place_of("shards");
   const std::string got = "got " + std::to_string(config.num_shards);
-  require(!request.is_emulated, Errc::invalid_argument, place,
-          "cannot stand beside --emulate: each emulated device is one worker "
-          "with one thread",
-          "give one of the two");
   require(
       std::ranges::none_of(request.devices,
                            [](const JobDevice& one) { return one.is_gpu(); }),
@@ -159,7 +155,8 @@ void make_plan(const config::Config& config, JobRequest& request) {
     request.devices[d].workers = plan.device_workers[d];
   }
   request.num_threads = plan.num_threads;
-  request.num_shards = config.num_shards;
+  // Emulated workers compute alone: only their time is modelled.
+  request.num_shards = request.is_emulated ? 1 : config.num_shards;
   check_shards(config, request);
   take_method(std::move(plan.method), request);
   const bool is_cut = samplers::num_segments(request.job.method) > 1;

@@ -283,10 +283,11 @@ void count_conditions(JobRequest& request) {
           : 0);
 }
 
-/// Each emulated device is one worker with one thread, of the CPU.
+/// Emulated devices are workers with one thread, of the CPU; where they compute
+/// each pass together, so many of them are one worker.
 config::Config with_emulated_workers(config::Config config) {
   if (config.emulation.devices) {
-    config.num_workers = *config.emulation.devices;
+    config.num_workers = *config.emulation.devices / config.num_shards;
     config.num_threads = 1;
     config.devices = {{DeviceKind::cpu, std::nullopt}};
   }

@@ -306,11 +306,14 @@ void Company::start_pass(std::size_t index) {
   const std::uint64_t before = ctx_.ticks();
   worker.pass = std::make_unique<Execution>(*pass, ctx_, job_, *stores_[index]);
   worker.ticks += ctx_.ticks() - before;
-  const double alone = machine_.pass_seconds(pass->tasks);
+  const samplers::Task& first = pass->tasks.front().task;
+  const int rows = machine_.rows_of(pass->tasks);
+  const double alone = machine_.pass_seconds(first, rows);
   const double slowness =
       alone > 0 ? 1 + machine_.jitter * jitter_.unit() : 1.0;
   record(*pass, slowness);
-  queue_.add(now() + to_duration(alone * slowness / machine_.speeds[index]),
+  queue_.add(now() + to_duration(alone * slowness / machine_.speeds[index] +
+                                 machine_.exchange_seconds(first, rows)),
              [this, index] { end_pass(index); });
 }
 
@@ -393,7 +396,7 @@ void Company::ask(std::size_t asker, std::size_t holder, const ValueName& name,
 }
 
 EmulatedJob emulate(JobSpec spec, const Machine& machine, int threads) {
-  require(spec.workers.size() == machine.num_devices(), Errc::invalid_argument,
+  require(spec.workers.size() == machine.num_workers(), Errc::invalid_argument,
           "emulation", "each device has one worker");
   for (std::size_t w = 0; w < spec.workers.size(); ++w) {
     spec.workers[w].process = static_cast<int>(w);

@@ -13,23 +13,37 @@ int Machine::rows_of(const Task& task) const noexcept {
   return is_guided && task.branch == samplers::Branch::guided ? 2 : 1;
 }
 
-double Machine::pass_seconds(const Task& first, int rows) const {
-  if (rows == 0) {
-    return 0;
-  }
-  const double share =
-      first.op->work == samplers::Work::segment
-          ? segment_shares.at(static_cast<std::size_t>(first.segment))
-          : 1.0;
-  return step_ms * 1e-3 * share * (1 + row_slope * (rows - 1));
+namespace {
+
+/// Of a whole pass.
+double work_share(const Machine& machine, const Task& first) {
+  return first.op->work == samplers::Work::segment
+             ? machine.segment_shares.at(
+                   static_cast<std::size_t>(first.segment))
+             : 1.0;
 }
 
-double Machine::pass_seconds(std::span<const SampleTask> tasks) const {
+}  // namespace
+
+double Machine::pass_seconds(const Task& first, int rows) const {
+  return rows == 0 ? 0
+                   : step_ms * 1e-3 * work_share(*this, first) * shards.share *
+                         (1 + row_slope * (rows - 1));
+}
+
+double Machine::exchange_seconds(const Task& first, int rows) const {
+  return rows == 0 ? 0
+                   : rows * work_share(*this, first) *
+                         (shards.exchanges * to_seconds(latency()) +
+                          to_seconds(transfer(shards.received_bytes)));
+}
+
+int Machine::rows_of(std::span<const SampleTask> tasks) const {
   int rows = 0;
   for (const SampleTask& work : tasks) {
     rows += rows_of(work.task);
   }
-  return pass_seconds(tasks.front().task, rows);
+  return rows;
 }
 
 Duration Machine::latency() const noexcept {

@@ -9,8 +9,20 @@
 
 namespace troupe::actors::emulation {
 
-/// Modelled devices and the links between them. Every device has a process of
-/// its own with one worker; the coordinator runs in the process of device 0.
+/// What devices that compute each pass together do for one row (plan `gather`):
+/// models::ShardFigures of the slowest of them.
+struct ShardWork {
+  int devices = 1;    ///< of each worker
+  double share = 1;   ///< of a pass by one device alone
+  int exchanges = 0;  ///< each waits for the one before
+  std::uint64_t received_bytes = 0;
+
+  bool operator==(const ShardWork&) const = default;
+};
+
+/// Modelled workers and the links between them. Every worker has a process of
+/// its own; the coordinator runs in the process of worker 0. A worker is one
+/// device, or several that compute each pass together.
 struct Machine {
   /// A forward pass of one row on a device of speed 1.
   double step_ms = 40;
@@ -18,8 +30,9 @@ struct Machine {
   double row_slope = 1;
   /// A pass takes up to so much longer, as a part of itself.
   double jitter = 0;
-  std::uint64_t seed = 0;  ///< of jitter
-  std::vector<double> speeds = {1.0};
+  std::uint64_t seed = 0;              ///< of jitter
+  std::vector<double> speeds = {1.0};  ///< of each worker's devices
+  ShardWork shards;
 
   /// Bandwidth and latency of a device's link, for each direction. Values queue
   /// at both ends; messages without values take the latency alone.
@@ -36,18 +49,22 @@ struct Machine {
   /// Of a row's work, by segment; they add up to 1.
   std::vector<double> segment_shares = {1.0};
 
-  [[nodiscard]] std::size_t num_devices() const noexcept {
+  [[nodiscard]] std::size_t num_workers() const noexcept {
     return speeds.size();
   }
   /// Rows of a task: latents times branches. 0: it does not go through the
   /// network. Steps, sweeps, combinations and decodes take no time.
   [[nodiscard]] int rows_of(const samplers::Task& task) const noexcept;
-  /// A pass of so many rows on a device of speed 1, in seconds:
-  /// step · share · (1 + row_slope · (rows − 1)). Without rows: 0.
+  /// A pass of so many rows on a worker of speed 1, in seconds, without its
+  /// exchanges: step · share · (1 + row_slope · (rows − 1)). Without rows: 0.
   [[nodiscard]] double pass_seconds(const samplers::Task& first,
                                     int rows) const;
-  /// Seconds of a pass with these tasks.
-  [[nodiscard]] double pass_seconds(std::span<const SampleTask> tasks) const;
+  /// What the exchanges of a worker's devices add, whatever their speed. A row
+  /// goes after the other, and nothing is computed meanwhile.
+  [[nodiscard]] double exchange_seconds(const samplers::Task& first,
+                                        int rows) const;
+  /// Rows of a pass with these tasks.
+  [[nodiscard]] int rows_of(std::span<const SampleTask> tasks) const;
 
   [[nodiscard]] Duration latency() const noexcept;
   /// What a value takes on an idle link, without the latency.
@@ -67,8 +84,8 @@ class Links {
  public:
   explicit Links(const Machine& machine)
       : machine_(machine),
-        out_free_(machine.num_devices()),
-        in_free_(machine.num_devices()) {}
+        out_free_(machine.num_workers()),
+        in_free_(machine.num_workers()) {}
 
   /// When it would arrive, sent at `ready`.
   [[nodiscard]] TimePoint arrival(std::size_t from, std::size_t to,

@@ -35,17 +35,18 @@ double critical_path(const TaskGraph& graph, const Machine& machine,
     for (const TaskGraph::Input& input : node.inputs) {
       const Task& maker = graph.nodes[input.maker].task;
       const bool travels =
-          are_apart(placement, machine.num_devices(), maker, node.task);
+          are_apart(placement, machine.num_workers(), maker, node.task);
       const double way =
           travels
               ? to_seconds(machine.transfer(input.bytes) + machine.latency())
               : 0;
       ready = std::max(ready, ends[input.maker] + way);
     }
-    const double alone =
-        machine.pass_seconds(node.task, machine.rows_of(node.task)) *
-        graph.passes[node.pass].slowness;
-    ends.push_back(ready + alone / fastest);
+    const int rows = machine.rows_of(node.task);
+    const double alone = machine.pass_seconds(node.task, rows) *
+                         graph.passes[node.pass].slowness;
+    ends.push_back(ready + alone / fastest +
+                   machine.exchange_seconds(node.task, rows));
   }
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
@@ -55,7 +56,7 @@ std::vector<std::size_t> hosts_of(int part, const Machine& machine,
                                   const Placement& placement) {
   std::vector<std::size_t> hosts;
   for (const WorkerGroup& group : group_workers(
-           std::vector<int>(machine.num_devices(), 0), placement.num_parts)) {
+           std::vector<int>(machine.num_workers(), 0), placement.num_parts)) {
     const auto place = static_cast<std::size_t>(part) % group.workers.size();
     hosts.push_back(static_cast<std::size_t>(group.workers[place]));
   }
@@ -101,7 +102,7 @@ class ListSchedule {
         machine_(machine),
         placement_(placement),
         links_(machine),
-        busy_(machine.num_devices()),
+        busy_(machine.num_workers()),
         ends_(graph.nodes.size()),
         devices_(graph.nodes.size()),
         unmade_(graph.passes.size()),
@@ -185,14 +186,15 @@ class ListSchedule {
     }
     const Task& first = graph_.nodes[pass.nodes.front()].task;
     return to_duration(machine_.pass_seconds(first, rows) * pass.slowness /
-                       machine_.speeds[device]);
+                           machine_.speeds[device] +
+                       machine_.exchange_seconds(first, rows));
   }
 
   [[nodiscard]] std::vector<std::size_t> candidates(
       const TaskGraph::Pass& pass) const {
     const Task& first = graph_.nodes[pass.nodes.front()].task;
     if (spreads(placement_, first)) {
-      std::vector<std::size_t> all(machine_.num_devices());
+      std::vector<std::size_t> all(machine_.num_workers());
       std::iota(all.begin(), all.end(), std::size_t{0});
       return all;
     }
@@ -296,7 +298,7 @@ Bounds bounds_of(const TaskGraph& graph, const Machine& machine,
   return {.critical_path = critical_path(graph, machine, placement),
           .work = work(graph, machine, placement, max_rows),
           .traffic = to_seconds(machine.transfer(bytes_sent)) /
-                     static_cast<double>(machine.num_devices()),
+                     static_cast<double>(machine.num_workers()),
           .list_schedule = ListSchedule(graph, machine, placement).makespan()};
 }
 

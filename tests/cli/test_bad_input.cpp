@@ -79,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "[--emulate] cannot use this value: got '0', expected"},
         Refused{"emulate_many", emulate({"--emulate", "1025"}), 2,
                 "[--emulate] cannot use this value: got '1025', expected"},
+        Refused{"emulate_shards", emulate({"--emulate", "3", "--shards", "2"}),
+                2, "[--shards] got 2, expected a divisor of the 3 emulated"},
         Refused{"emulate_beside_workers",
                 emulate({"--emulate", "2", "--workers", "2"}), 2,
                 "[--emulate] cannot stand beside --workers"},

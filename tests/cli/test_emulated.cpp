@@ -79,6 +79,30 @@ TEST(Emulate, TakesSeveralMethodsInOneCall) {
                                "--segments", "2"})["rows"][1]);
 }
 
+// Four devices as two workers of two.
+TEST(Emulate, DividesPassesAmongDevices) {
+  const auto bench = [](const char* shards, const char* gbps) {
+    return emulated({"--size", "64", "--emulate", "4", "--shards", shards,
+                     "--method", "batch", "--link-us", "10", "--steps", "2",
+                     "--samples", "2", "--link-gbps", gbps});
+  };
+  const nlohmann::json fast = bench("2", "1000");
+  const nlohmann::json slow = bench("2", "0.1");
+  EXPECT_EQ(fast["emulated"]["devices"], 4);
+  EXPECT_EQ(fast["emulated"]["speeds"], nlohmann::json({1.0, 1.0}));
+  EXPECT_EQ(fast["emulated"]["shards"], 2);
+  EXPECT_GT(fast["emulated"]["shard_exchanges"], 1);
+  EXPECT_NEAR(fast["emulated"]["shard_share"], 0.5, 0.02);
+  EXPECT_GT(fast["rows"][1]["speedup_over_1_worker"], 3.5);
+  EXPECT_LT(slow["rows"][1]["speedup_over_1_worker"],
+            fast["rows"][1]["speedup_over_1_worker"]);
+  const nlohmann::json alone = bench("1", "1000");
+  for (const nlohmann::json& one : {fast, slow}) {
+    EXPECT_EQ(one["rows"][0]["seconds"], alone["rows"][0]["seconds"]);
+    EXPECT_EQ(one["rows"][1]["latents_xxh3"], alone["rows"][1]["latents_xxh3"]);
+  }
+}
+
 TEST(Emulate, IsMarkedInTheTable) {
   const Outcome outcome = run(tiny_bench({"--emulate", "2"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -40,7 +40,7 @@ struct ToyJob {
   }
 
   EmulatedJob on(const Machine& machine) {
-    spec.workers = cpu_workers(static_cast<int>(machine.num_devices()));
+    spec.workers = cpu_workers(static_cast<int>(machine.num_workers()));
     EmulatedJob job = emulate(spec, machine, 1);
     EXPECT_FALSE(job.result.failure);
     EXPECT_EQ(job.result.count(SampleStatus::done), spec.end);
