@@ -25,7 +25,7 @@ class DeviceRank final : public RankTeam::Rank {
 
   [[nodiscard]] Tensor share(
       const Shape& shape, DType dtype,
-      const std::function<SharedRows(int rank)>& of_rank) override {
+      const std::function<SharedBlocks(int rank)>& of_rank) override {
     const std::int64_t bytes =
         shape.num_elements() * static_cast<std::int64_t>(size_of(dtype));
     std::vector<Slot>& slots = slots_[generation() % 2];
@@ -39,17 +39,15 @@ class DeviceRank final : public RankTeam::Rank {
       slot.memory = ctx().empty({bytes}, DType::u8);
     }
     slot.all = {slot.memory.owner(), shape, dtype, ctx().device()};
-    const RowRange read = of_rank(rank()).read;
+    const SharedBlocks mine = of_rank(rank());
     slot.taken.assign(peers_.size(), {});
     for (int peer = 0; peer < world_size(); ++peer) {
       if (peer == rank()) {
         continue;
       }
-      for (const RowRange& written : of_rank(peer).written) {
-        const RowRange rows = intersection(written, read);
-        if (rows.size() > 0) {
-          slot.taken[static_cast<std::size_t>(peer)].push_back(rows);
-        }
+      // Whole rows: elements that this rank does not read come along.
+      for (const SharedBlock& block : common_blocks(of_rank(peer), mine)) {
+        slot.taken[static_cast<std::size_t>(peer)].push_back(block.rows);
       }
     }
     return slot.all;
@@ -128,7 +126,8 @@ DeviceTeam::DeviceTeam(ExecContext& lead, std::span<const Device> others,
     : DeviceTeam(make_contexts(lead, others, options)) {}
 
 DeviceTeam::DeviceTeam(Contexts contexts)
-    : RankTeam(make_ranks(contexts), false), contexts_(std::move(contexts)) {}
+    : RankTeam(make_ranks(contexts), AttentionPlan::gather, false),
+      contexts_(std::move(contexts)) {}
 
 DeviceTeam::~DeviceTeam() {
   try {

@@ -82,9 +82,13 @@ RowRange RankTeam::Rank::rows_of(int rank, std::int64_t rows) const {
 
 void RankTeam::Rank::meet() { team_->meet(*this); }
 
-RankTeam::RankTeam(std::vector<std::unique_ptr<Rank>> ranks, bool balances)
+AttentionPlan RankTeam::Rank::plan() const { return team_->plan_; }
+
+RankTeam::RankTeam(std::vector<std::unique_ptr<Rank>> ranks, AttentionPlan plan,
+                   bool balances)
     : ranks_(std::move(ranks)),
       shares_(ranks_.size(), 1.0 / static_cast<double>(ranks_.size())),
+      plan_(plan),
       balances_(balances) {
   const int count = static_cast<int>(ranks_.size());
   for (int r = 0; r < count; ++r) {

@@ -37,6 +37,7 @@ class RankTeam : public ShardTeam {
     explicit Rank(std::shared_ptr<ExecContext> ctx) : ctx_(std::move(ctx)) {}
     [[nodiscard]] int rank() const final { return index_; }
     [[nodiscard]] int world_size() const final;
+    [[nodiscard]] AttentionPlan plan() const final;
     [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const final;
     void meet() final;
 
@@ -83,7 +84,8 @@ class RankTeam : public ShardTeam {
  protected:
   /// `balances`: shares follow how fast each rank's thread was in the passes
   /// before; otherwise they are equal. Errors: those of ThreadPool.
-  RankTeam(std::vector<std::unique_ptr<Rank>> ranks, bool balances);
+  RankTeam(std::vector<std::unique_ptr<Rank>> ranks, AttentionPlan plan,
+           bool balances);
 
  private:
   /// Runs the pass on a rank. An error there ends the pass of the other ranks.
@@ -96,6 +98,7 @@ class RankTeam : public ShardTeam {
 
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<double> shares_;
+  AttentionPlan plan_;
   bool balances_;
 
   // 32 bits wide: what a futex takes.

@@ -49,7 +49,7 @@ class ThreadRank final : public RankTeam::Rank {
   /// One memory for all: nothing is copied, so nobody asks who reads what.
   [[nodiscard]] Tensor share(
       const Shape& shape, DType dtype,
-      const std::function<SharedRows(int rank)>& /*of_rank*/) override {
+      const std::function<SharedBlocks(int rank)>& /*of_rank*/) override {
     return slots_->get(generation(), begin_share(), shape, dtype);
   }
 
@@ -74,7 +74,7 @@ std::vector<std::unique_ptr<RankTeam::Rank>> make_ranks(ExecContext& lead,
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(ExecContext& lead, int ranks)
-    : RankTeam(make_ranks(lead, ranks), true) {}
+ThreadTeam::ThreadTeam(ExecContext& lead, int ranks, AttentionPlan plan)
+    : RankTeam(make_ranks(lead, ranks), plan, true) {}
 
 }  // namespace troupe::actors

@@ -13,7 +13,8 @@ class ThreadTeam final : public RankTeam {
   /// lead: the worker's context; it must outlive the team. Each rank gets a
   /// context with an equal part of its threads, at least one. Errors: those of
   /// ThreadPool.
-  ThreadTeam(ExecContext& lead, int ranks);
+  ThreadTeam(ExecContext& lead, int ranks,
+             AttentionPlan plan = AttentionPlan::gather);
 };
 
 }  // namespace troupe::actors

@@ -87,7 +87,8 @@ WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
   auto ctx = std::make_shared<ExecContext>(traits.threads, traits.device,
                                            traits.options);
   if (traits.shards > 1) {
-    ctx->set_team(std::make_shared<ThreadTeam>(*ctx, traits.shards));
+    ctx->set_team(
+        std::make_shared<ThreadTeam>(*ctx, traits.shards, traits.plan));
   }
   return system.spawn<WorkerShell>(std::ref(spec), std::move(ctx));
 }

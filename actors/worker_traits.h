@@ -6,6 +6,7 @@
 
 #include "kernels/core/device.h"
 #include "kernels/core/device_backend.h"
+#include "kernels/core/shard_context.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -30,6 +31,7 @@ struct WorkerTraits {
   /// Groups of threads that compute a pass together, each with some of the
   /// tokens (ThreadTeam); known in its own process alone.
   int shards = 1;
+  AttentionPlan plan = AttentionPlan::gather;  ///< of the shards; as these
   /// Seconds that a row took on such a worker in earlier jobs; 0: not known.
   /// Rows are placed by it until results of this job outweigh it.
   double row_seconds = 0;

@@ -18,6 +18,8 @@ enum class ComputeType : std::uint8_t { automatic, f32, bf16, f16 };
 /// What a GPU may trade: nothing, or that the bits of a row depend on the rows
 /// beside it.
 enum class BitsMode : std::uint8_t { invariant, free };
+/// How shards divide attention (troupe::AttentionPlan).
+enum class ShardPlan : std::uint8_t { automatic, gather, ulysses };
 /// What happens to a sample when its execution class has no workers left but
 /// another class has some: the sample restarts from the beginning in the other
 /// class, waits for a worker of its own class, or fails.
@@ -129,7 +131,8 @@ struct Config {
   std::optional<int> num_workers;
   int num_threads = 0;  ///< per shard of a CPU worker; 0: as cores allow
   int num_shards = 1;   ///< groups of threads of each worker of the CPU
-  int batch = 0;        ///< most images of a forward pass; 0: as devices like
+  ShardPlan shard_plan = ShardPlan::automatic;
+  int batch = 0;  ///< most images of a forward pass; 0: as devices like
   ComputeType compute = ComputeType::automatic;
   std::optional<IsaLevel> isa;          ///< of the CPU; unset: the highest
   BitsMode bits = BitsMode::invariant;  ///< of GPUs

@@ -21,6 +21,7 @@ constexpr const char* list_of(IsaLevel) {
 }
 constexpr const char* list_of(DType) { return "f32 bf16 f16 i64 u8"; }
 constexpr const char* list_of(BitsMode) { return "invariant free"; }
+constexpr const char* list_of(ShardPlan) { return "auto gather ulysses"; }
 constexpr const char* list_of(ClassChange) { return "begin-anew wait refuse"; }
 constexpr const char* list_of(EncodeOn) { return "auto here workers"; }
 constexpr const char* list_of(DeviceKind) { return "cpu cuda"; }

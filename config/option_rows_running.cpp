@@ -202,6 +202,10 @@ std::span<const Option> running_rows() {
        "groups of threads that compute each picture of a CPU worker together, "
        "with the bytes of one; --threads is for each",
        kResources, kComputes, whole(&Config::num_shards, 1, 64)},
+      {"shard-plan", "", 0, "PLAN",
+       "how shards divide attention: gather (keys and values of all tokens), "
+       "ulysses (some heads of all tokens), or auto",
+       kResources, kComputes, field(&Config::shard_plan)},
       {"batch", "batch-size", 0, "N",
        "most images of a forward pass; 0: as the device likes", kResources,
        kComputes, whole(&Config::batch, 0, 1024)},

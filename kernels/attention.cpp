@@ -1,6 +1,7 @@
 #include "kernels/attention.h"
 
 #include <cmath>
+#include <utility>
 
 #include "kernels/check.h"
 #include "kernels/cpu/ops.h"
@@ -87,11 +88,13 @@ void check_mask(const ExecContext& ctx, const AttentionMask& mask,
 
 }  // namespace
 
-void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
-               const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out, const WholeItem& whole,
-               const AttentionMask& mask) {
-  check_device("attention", ctx.device(), {&q.base, &k.base, &v.base, &out});
+namespace {
+
+void attend(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+            const HeadsView& v, std::int64_t num_heads, std::int64_t head_dim,
+            HeadsView out, const WholeItem& whole, const AttentionMask& mask) {
+  check_device("attention", ctx.device(),
+               {&q.base, &k.base, &v.base, &out.base});
   if (num_heads < 1 || head_dim < 1) {
     throw Error(Errc::shape_mismatch, "attention",
                 "no heads: got " + std::to_string(num_heads) + " of width " +
@@ -114,20 +117,25 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     throw Error(Errc::shape_mismatch, "attention",
                 "no keys: got 0, expected at least 1");
   }
-  check_dtype("attention", "out", out, {q.base.dtype()});
-  check_shape("attention", "out", out.shape(),
-              {q.base.dim(0), q.base.dim(1), width});
+  check_dtype("attention", "out", out.base, {q.base.dtype()});
+  check_rank("attention", "out", out.base, 3);
+  check_shape("attention", "out", out.base.shape(),
+              {q.base.dim(0), q.base.dim(1), out.base.dim(2)});
+  check_columns("attention", "out", out.column, width, out.base.dim(2));
   const WholeItem item = whole_of(q, num_heads, head_dim, whole);
   check_mask(ctx, mask, q, k, num_heads, item);
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::attention(ctx, q, k, v, num_heads, head_dim, mask, out);
     case DeviceKind::cuda:
+      require(out.base.dim(2) == width, Errc::unsupported, "attention",
+              "the output of a GPU is no part of a wider matrix");
       return cuda::attention(ctx, q, k, v, num_heads, head_dim, item, mask,
-                             out);
+                             out.base);
     case DeviceKind::meter:
-      ctx.meter().add_flops(4.0 * static_cast<double>(out.num_elements()) *
-                            static_cast<double>(k.base.dim(1)));
+      ctx.meter().add_flops(
+          4.0 * static_cast<double>(q.base.dim(0) * q.base.dim(1)) *
+          static_cast<double>(width) * static_cast<double>(k.base.dim(1)));
       if (ctx.kind() == DeviceKind::cpu) {
         ctx.meter().note_attention(
             attention_thread_bytes(k.base.dim(1), head_dim, q.base.dtype()));
@@ -135,6 +143,24 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
       return;
   }
   throw_no_backend("attention", ctx.device());
+}
+
+}  // namespace
+
+void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+               const HeadsView& v, std::int64_t num_heads,
+               std::int64_t head_dim, Tensor& out, const WholeItem& whole,
+               const AttentionMask& mask) {
+  check_rank("attention", "q", q.base, 3);
+  check_shape("attention", "out", out.shape(),
+              {q.base.dim(0), q.base.dim(1), num_heads * head_dim});
+  attend(ctx, q, k, v, num_heads, head_dim, {out, 0}, whole, mask);
+}
+
+void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+               const HeadsView& v, std::int64_t num_heads,
+               std::int64_t head_dim, HeadsView out, const WholeItem& whole) {
+  attend(ctx, q, k, v, num_heads, head_dim, std::move(out), whole, {});
 }
 
 std::size_t attention_thread_bytes(std::int64_t keys, std::int64_t head_dim,

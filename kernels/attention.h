@@ -77,6 +77,14 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                std::int64_t head_dim, Tensor& out, const WholeItem& whole = {},
                const AttentionMask& mask = {});
 
+/// The same into heads of a wider matrix, for a shard of the heads.
+/// Shapes: out [B, Nq, W] as a view.
+/// Errors: Errc::unsupported on a GPU.
+void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+               const HeadsView& v, std::int64_t num_heads,
+               std::int64_t head_dim, HeadsView out,
+               const WholeItem& whole = {});
+
 /// Bytes that one CPU thread takes in an attention call with its own copies of
 /// k and v, without the library's scratch memory. keys ≥ 1.
 [[nodiscard]] std::size_t attention_thread_bytes(std::int64_t keys,

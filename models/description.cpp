@@ -33,6 +33,7 @@ std::uint64_t ShardFigures::most_pass_bytes() const {
 ShardFigures DenoiserDescription::shard_figures(const Shape& /*latents*/,
                                                 DType /*compute*/,
                                                 DeviceKind /*kind*/,
+                                                AttentionPlan /*plan*/,
                                                 int world_size) const {
   throw Error(
       Errc::unsupported, "network",

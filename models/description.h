@@ -11,6 +11,7 @@
 
 #include "kernels/core/device.h"
 #include "kernels/core/fields.h"
+#include "kernels/core/shard_context.h"
 #include "models/decoder.h"
 #include "models/files/checkpoint.h"
 #include "models/files/class_tensors.h"
@@ -153,6 +154,7 @@ class DenoiserDescription {
   [[nodiscard]] virtual ShardFigures shard_figures(const Shape& latents,
                                                    DType compute,
                                                    DeviceKind kind,
+                                                   AttentionPlan plan,
                                                    int world_size) const;
   [[nodiscard]] virtual NetworkFacts facts() const = 0;
   /// Keys that the diffusers class has in its config.json, separated by spaces.

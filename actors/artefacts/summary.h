@@ -112,7 +112,7 @@ void visit_fields(auto& visit, AnyConst<EncoderPlan> auto& r) {
 
 /// A way to divide each pass among shards, as --dry-run foresees it.
 struct ShardPlan {
-  std::string plan;  ///< "alone" or "gather"
+  std::string plan;  ///< "alone", "gather" or "ulysses"
   int shards = 1;
   double share = 1;
   int exchanges = 0;
@@ -122,8 +122,7 @@ struct ShardPlan {
 };
 
 void visit_fields(auto& visit, AnyConst<ShardPlan> auto& r) {
-  visit({"plan", "alone, or gather: keys and values of all come to each"},
-        r.plan);
+  visit({"plan", "alone, or gather or ulysses (--shard-plan)"}, r.plan);
   visit({"shards", "that compute a pass together"}, r.shards);
   visit({"share", "of a pass that the slowest of them computes"}, r.share);
   visit({"exchanges", "for which a shard waits in a pass"}, r.exchanges);

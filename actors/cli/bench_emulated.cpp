@@ -31,18 +31,37 @@ struct Row {
   [[nodiscard]] double seconds() const { return job.result.wall_seconds; }
 };
 
-/// Of workers of so many devices each.
-emulation::ShardWork shard_work(const JobRequest& request, int devices) {
-  if (devices == 1) {
-    return {};
-  }
+emulation::ShardWork shard_work(const JobRequest& request, AttentionPlan plan,
+                                int devices) {
   const DType compute = request.devices.front().compute;
   const models::ShardFigures figures = request.source.denoiser().shard_figures(
-      request.source.latent_shape(), compute, DeviceKind::cpu, devices);
+      request.source.latent_shape(), compute, DeviceKind::cpu, plan, devices);
   return {.devices = devices,
           .share = figures.slowest_share(request.source.info(compute).flops()),
           .exchanges = figures.exchanges,
           .received_bytes = figures.most_received_bytes()};
+}
+
+/// Of workers of so many devices each; `auto` takes the plan whose exchanges
+/// take less time.
+emulation::ShardWork best_shard_work(const config::Config& config,
+                                     const JobRequest& request,
+                                     const Machine& machine) {
+  if (config.num_shards == 1) {
+    return {};
+  }
+  const auto of = [&](AttentionPlan plan) {
+    return shard_work(request, plan, config.num_shards);
+  };
+  if (config.shard_plan != config::ShardPlan::automatic) {
+    return of(request.attention_plan);
+  }
+  const auto seconds = [&](const emulation::ShardWork& work) {
+    return work.exchanges * emulation::to_seconds(machine.latency()) +
+           emulation::to_seconds(machine.transfer(work.received_bytes));
+  };
+  return std::ranges::min(
+      {of(AttentionPlan::gather), of(AttentionPlan::ulysses)}, {}, seconds);
 }
 
 /// The mean of each worker's devices: faster ones get more of the tokens.
@@ -69,7 +88,7 @@ Machine machine_of(const config::Config& config, const JobRequest& request) {
   machine.jitter = said.jitter.value_or(machine.jitter);
   machine.seed = request.job.seed;
   machine.speeds = worker_speeds(said, config.num_shards);
-  machine.shards = shard_work(request, config.num_shards);
+  machine.shards = best_shard_work(config, request, machine);
   machine.is_guided = request.job.guidance.is_on();
   const models::DenoiserInfo info = request.source.info(DType::f32);
   machine.segment_shares = segment_shares(info, request.job.cuts);

@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/network_cuts.h"
@@ -379,14 +380,19 @@ std::vector<ShardPlan> shard_plans(const JobRequest& request) {
     if (shards < 2 || shards > info.most_shards) {
       continue;
     }
-    const models::ShardFigures figures = source.denoiser().shard_figures(
-        source.latent_shape(), device.compute, kind, shards);
-    plans.push_back({.plan = "gather",
-                     .shards = shards,
-                     .share = figures.slowest_share(info.flops()),
-                     .exchanges = figures.exchanges,
-                     .received_bytes = figures.most_received_bytes(),
-                     .memory_bytes = figures.most_pass_bytes()});
+    for (const auto& [name, plan] : {
+             std::pair{"gather", AttentionPlan::gather},
+             std::pair{"ulysses", AttentionPlan::ulysses},
+         }) {
+      const models::ShardFigures figures = source.denoiser().shard_figures(
+          source.latent_shape(), device.compute, kind, plan, shards);
+      plans.push_back({.plan = name,
+                       .shards = shards,
+                       .share = figures.slowest_share(info.flops()),
+                       .exchanges = figures.exchanges,
+                       .received_bytes = figures.most_received_bytes(),
+                       .memory_bytes = figures.most_pass_bytes()});
+    }
   }
   return plans;
 }

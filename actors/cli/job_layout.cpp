@@ -155,6 +155,10 @@ void make_plan(const config::Config& config, JobRequest& request) {
     request.devices[d].workers = plan.device_workers[d];
   }
   request.num_threads = plan.num_threads;
+  // Where shards share memory, ulysses only waits once more.
+  request.attention_plan = config.shard_plan == config::ShardPlan::ulysses
+                               ? AttentionPlan::ulysses
+                               : AttentionPlan::gather;
   // Emulated workers compute alone: only their time is modelled.
   request.num_shards = request.is_emulated ? 1 : config.num_shards;
   check_shards(config, request);

@@ -26,10 +26,11 @@ struct JobRequest {
   /// are known; until then a condition's hash is 0. Of a job that is joined:
   /// its record as it came.
   JobRecord job;
-  bool is_joined = false;             ///< then nothing of `job` is chosen here
-  samplers::Schedule schedule;        ///< that `job.schedule` is the table of
-  std::vector<JobDevice> devices;     ///< GPUs first
-  int num_threads = 1;                ///< of each shard of a CPU worker
+  bool is_joined = false;          ///< then nothing of `job` is chosen here
+  samplers::Schedule schedule;     ///< that `job.schedule` is the table of
+  std::vector<JobDevice> devices;  ///< GPUs first
+  int num_threads = 1;             ///< of each shard of a CPU worker
+  AttentionPlan attention_plan = AttentionPlan::gather;  ///< of the shards
   int num_shards = 1;                 ///< of each worker of the CPU
   int max_rows = 0;                   ///< of --batch
   std::vector<std::int64_t> classes;  ///< cycles over global indices

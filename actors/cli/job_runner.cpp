@@ -172,6 +172,9 @@ std::vector<WorkerTraits> JobRunner::workers(const JobRequest& request) const {
   std::vector<WorkerTraits> workers =
       workers_of(request.devices, request.num_threads, request.num_shards,
                  request.max_rows);
+  for (WorkerTraits& worker : workers) {
+    worker.plan = request.attention_plan;
+  }
   std::erase_if(workers, [this](const WorkerTraits& worker) {
     return std::ranges::any_of(lost_, [&worker](const LostDevice& one) {
       return one.process == kHomeProcess && one.device == worker.device;

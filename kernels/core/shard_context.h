@@ -26,14 +26,42 @@ struct RowRange {
   return both.size() > 0 ? both : RowRange{a.begin, a.begin};
 }
 
-/// Which rows (axis 0) of a shared tensor one rank writes, and which rows of
-/// others it reads.
-struct SharedRows {
-  std::vector<RowRange> written;
-  RowRange read;
-  /// Elements of each row before these are read by the rank alone that wrote
-  /// them.
-  std::int64_t first_column = 0;
+/// Rows (axis 0) of a shared tensor, and which elements of each row.
+struct SharedBlock {
+  RowRange rows;
+  RowRange columns;
+};
+
+/// What of a shared tensor one rank writes, and what it reads of others.
+struct SharedBlocks {
+  std::vector<SharedBlock> written;
+  std::vector<SharedBlock> read;
+};
+
+/// What one rank reads of what another wrote.
+[[nodiscard]] inline std::vector<SharedBlock> common_blocks(
+    const SharedBlocks& writer, const SharedBlocks& reader) {
+  std::vector<SharedBlock> common;
+  for (const SharedBlock& written : writer.written) {
+    for (const SharedBlock& read : reader.read) {
+      const SharedBlock both{intersection(written.rows, read.rows),
+                             intersection(written.columns, read.columns)};
+      if (both.rows.size() > 0 && both.columns.size() > 0) {
+        common.push_back(both);
+      }
+    }
+  }
+  return common;
+}
+
+/// How ranks divide attention over all tokens. Both give the same bytes.
+enum class AttentionPlan : std::uint8_t {
+  /// Each rank gets all keys and values, and has its own tokens' queries.
+  gather,
+  /// Each rank gets queries, keys and values of some heads, and returns the
+  /// output of these heads. Source: Jacobs et al. 2023, arXiv:2309.14509
+  /// (DeepSpeed Ulysses).
+  ulysses
 };
 
 /// Port: what one rank of a pass knows of sequence parallelism. Several ranks
@@ -46,6 +74,9 @@ class ShardContext {
 
   [[nodiscard]] virtual int rank() const { return 0; }
   [[nodiscard]] virtual int world_size() const { return 1; }
+  [[nodiscard]] virtual AttentionPlan plan() const {
+    return AttentionPlan::gather;
+  }
   /// A rank's rows of a stream of so many rows. They begin at a multiple of the
   /// row blocks that define bytes (kernels/row_blocks.h), and end at one or
   /// with the stream. May be none.
@@ -63,7 +94,7 @@ class ShardContext {
   /// ranks, rows first; `of_rank`: the same function on all of them.
   [[nodiscard]] virtual Tensor share(
       const Shape& shape, DType dtype,
-      const std::function<SharedRows(int rank)>& /*of_rank*/) {
+      const std::function<SharedBlocks(int rank)>& /*of_rank*/) {
     return {shape, dtype};
   }
   /// Returns when every rank has come here, and what they wrote may be read.

@@ -47,7 +47,7 @@ class Job {
  public:
   Job(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
       const HeadsView& v, std::int64_t num_heads, std::int64_t head_dim,
-      const AttentionMask& mask, Tensor& out)
+      const AttentionMask& mask, HeadsView& out)
       : ctx_(ctx),
         q_(q),
         k_(k),
@@ -227,13 +227,14 @@ class Job {
     const AttentionPlan& plan = group.plan;
     const std::int64_t column = head.index * head_dim_;
     const std::int64_t queries = q_.base.dim(1);
-    const std::int64_t width = num_heads_ * head_dim_;
+    const std::int64_t width = out_.base.dim(2);
     const bool last = block + 1 == group.cut.num_blocks;
     const std::int64_t row = block * group.cut.block_rows;
     gather_head(q_, head.item, column, row, last ? plan.last_rows : plan.rows,
                 head_dim_, plan.at.depth, scratch + plan.at.q);
     attend(group, last, mask_of(head.index, row), thread, copies, scratch,
-           Target(out_).at((head.item * queries + row) * width + column),
+           Target(out_.base).at((head.item * queries + row) * width +
+                                out_.column + column),
            width);
   }
 
@@ -281,7 +282,7 @@ class Job {
   std::int64_t head_dim_;
   float scale_;
   const AttentionMask& mask_;
-  Tensor& out_;
+  HeadsView& out_;
   std::vector<Group> groups_;
   std::vector<std::size_t> group_of_item_;
   std::int64_t most_blocks_ = 0;
@@ -293,8 +294,9 @@ class Job {
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, const AttentionMask& mask, Tensor& out) {
-  if (out.empty()) {
+               std::int64_t head_dim, const AttentionMask& mask,
+               HeadsView& out) {
+  if (q.base.empty()) {
     return;
   }
   Job(ctx, q, k, v, num_heads, head_dim, mask, out).run();

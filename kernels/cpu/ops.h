@@ -29,7 +29,8 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
 // attention.cpp
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, const AttentionMask& mask, Tensor& out);
+               std::int64_t head_dim, const AttentionMask& mask,
+               HeadsView& out);
 
 [[nodiscard]] std::size_t attention_thread_bytes(std::int64_t keys,
                                                  std::int64_t head_dim,

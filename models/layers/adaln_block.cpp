@@ -47,7 +47,7 @@ void AdalnLayers::read_feed_forward(LayerReader& reader,
 
 BlockBuffers::BlockBuffers(Pass& pass, const AdalnShape& shape, const Tensor& x)
     : normed(pass.take(x.shape())),
-      qkv(pass.take_attended(x, shape.width())),
+      qkv(pass.take_attended(x, shape.num_heads, shape.head_dim)),
       mlp(pass.take({x.dim(0), x.dim(1), shape.mlp_width()})) {
   if (shape.feed_forward.gated) {
     gated_mlp = pass.take({x.dim(0), x.dim(1), shape.mlp_up_width()});

@@ -14,7 +14,7 @@ void add_attention(Pass& pass, const PrenormAttention& layers,
   const Workspace::Scope scope(pass.workspace());
   const std::int64_t d = x.dim(2);
   Tensor normed = pass.take(x.shape());  // later the attended values
-  Tensor qkv = pass.take_attended(x, d);
+  Tensor qkv = pass.take_attended(x, num_heads, d / num_heads);
   kernels::layer_norm(pass.ctx(), x, layers.norm.weight, layers.norm.bias, eps,
                       normed);  // [B, N, D]
   kernels::linear(pass.ctx(), normed, layers.qkv, Activation::none, qkv,

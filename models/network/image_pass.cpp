@@ -33,6 +33,11 @@ RowRange blocks_of(RowRange pixels) {
   return {up(pixels.begin), up(pixels.end)};
 }
 
+/// A rank's rows, and those that it reads, of `width` elements each.
+SharedBlocks exchanged(RowRange written, RowRange read, std::int64_t width) {
+  return {.written = {{written, {0, width}}}, .read = {{read, {0, width}}}};
+}
+
 }  // namespace
 
 bool ImagePass::divides(const ShardContext& shard, std::int64_t pixels) {
@@ -71,8 +76,8 @@ Tensor ImagePass::offer(const Tensor& x, const ImagePart& image,
   const RowRange own = this->own(image).pixels;
   Tensor shared = shard_.share(
       {image.height * image.width, x.dim(2)}, x.dtype(), [&](int rank) {
-        return SharedRows{.written = {part_of(rank, image).pixels},
-                          .read = read_by(rank).pixels};
+        return exchanged(part_of(rank, image).pixels, read_by(rank).pixels,
+                         x.dim(2));
       });
   for (int rank = 0; rank < shard_.world_size(); ++rank) {
     const RowRange read = intersection(own, read_by(rank).pixels);
@@ -136,13 +141,11 @@ void ImagePass::conv(const Tensor& x, const ImagePart& from,
 
 Tensor ImagePass::offer_moments(const Tensor& x, const ImagePart& image,
                                 std::int64_t num_groups) {
-  const std::int64_t pixels = image.height * image.width;
-  const RowRange all = blocks_of({0, pixels});
-  Tensor shared = shard_.share(
-      {all.size(), kernels::group_moments_width(num_groups)}, DType::u8,
-      [&](int rank) {
-        return SharedRows{.written = {blocks_of(part_of(rank, image).pixels)},
-                          .read = all};
+  const RowRange all = blocks_of({0, image.height * image.width});
+  const std::int64_t width = kernels::group_moments_width(num_groups);
+  const Tensor shared =
+      shard_.share({all.size(), width}, DType::u8, [&](int rank) {
+        return exchanged(blocks_of(part_of(rank, image).pixels), all, width);
       });
   const RowRange blocks = blocks_of(own(image).pixels);
   Tensor moments = rows_of(shared, blocks, 0);
@@ -237,8 +240,7 @@ ImagePass::Shared ImagePass::share(std::int64_t items, const ImagePart& image,
     return {all, all};
   }
   const Tensor all = shard_.share({pixels, channels}, dtype, [&](int rank) {
-    return SharedRows{.written = {part_of(rank, image).pixels},
-                      .read = {0, pixels}};
+    return exchanged(part_of(rank, image).pixels, {0, pixels}, channels);
   });
   const Tensor own = rows_of(all, this->own(image).pixels, 0);
   return {own.reshape({1, own.dim(0), channels}),
@@ -258,8 +260,8 @@ Tensor ImagePass::gather(const Tensor& own, const ImagePart& image) {
   const std::int64_t pixels = image.height * image.width;
   const Tensor all =
       shard_.share({pixels, own.dim(2)}, own.dtype(), [&](int rank) {
-        return SharedRows{.written = {part_of(rank, image).pixels},
-                          .read = {0, rank == 0 ? pixels : 0}};
+        return exchanged(part_of(rank, image).pixels,
+                         {0, rank == 0 ? pixels : 0}, own.dim(2));
       });
   if (!own.empty()) {
     Tensor target = rows_of(all, this->own(image).pixels, 0);

@@ -6,8 +6,9 @@
 
 namespace troupe::models {
 
-MeteredRank::MeteredRank(ExecContext& ctx, int rank, int world_size)
-    : ctx_(ctx), rank_(rank), world_size_(world_size) {}
+MeteredRank::MeteredRank(ExecContext& ctx, AttentionPlan plan, int rank,
+                         int world_size)
+    : ctx_(ctx), plan_(plan), rank_(rank), world_size_(world_size) {}
 
 RowRange MeteredRank::rows_of(int rank, std::int64_t rows) const {
   const std::vector<double> shares(static_cast<std::size_t>(world_size_),
@@ -15,23 +16,20 @@ RowRange MeteredRank::rows_of(int rank, std::int64_t rows) const {
   return kernels::rows_by_shares(shares, rank, rows);
 }
 
-Tensor MeteredRank::share(const Shape& shape, DType dtype,
-                          const std::function<SharedRows(int rank)>& of_rank) {
+Tensor MeteredRank::share(
+    const Shape& shape, DType dtype,
+    const std::function<SharedBlocks(int rank)>& of_rank) {
   Tensor all = ctx_.empty(shape, dtype);
   const std::uint64_t bytes = all.num_bytes();
-  const SharedRows mine = of_rank(rank_);
-  const std::uint64_t row_bytes =
-      shape[0] == 0
-          ? 0
-          : bytes / static_cast<std::uint64_t>(shape[0]) -
-                static_cast<std::uint64_t>(mine.first_column) * size_of(dtype);
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) {
       continue;
     }
-    for (const RowRange& rows : of_rank(peer).written) {
-      received_bytes_ += row_bytes * static_cast<std::uint64_t>(
-                                         intersection(rows, mine.read).size());
+    for (const SharedBlock& block :
+         common_blocks(of_rank(peer), of_rank(rank_))) {
+      received_bytes_ +=
+          static_cast<std::uint64_t>(block.rows.size() * block.columns.size()) *
+          size_of(dtype);
     }
   }
   if (shared_ == most_.size()) {

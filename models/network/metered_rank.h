@@ -12,14 +12,15 @@ namespace troupe::models {
 /// nothing, and counts what it would. Thread: that of the context.
 class MeteredRank final : public ShardContext {
  public:
-  MeteredRank(ExecContext& ctx, int rank, int world_size);
+  MeteredRank(ExecContext& ctx, AttentionPlan plan, int rank, int world_size);
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int world_size() const override { return world_size_; }
+  [[nodiscard]] AttentionPlan plan() const override { return plan_; }
   [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const override;
   [[nodiscard]] Tensor share(
       const Shape& shape, DType dtype,
-      const std::function<SharedRows(int rank)>& of_rank) override;
+      const std::function<SharedBlocks(int rank)>& of_rank) override;
   void meet() override;
 
   [[nodiscard]] int exchanges() const noexcept { return exchanges_; }
@@ -32,6 +33,7 @@ class MeteredRank final : public ShardContext {
 
  private:
   ExecContext& ctx_;
+  AttentionPlan plan_;
   int rank_;
   int world_size_;
   int exchanges_ = 0;

@@ -244,6 +244,7 @@ NetworkMemory NetworkDescription::measure(const Shape& latents, DType compute,
 
 ShardFigures NetworkDescription::shard_figures(const Shape& latents,
                                                DType compute, DeviceKind kind,
+                                               AttentionPlan plan,
                                                int world_size) const {
   const auto ctx = metering_context(kind);
   LayerReader reader(*ctx, compute, WeightPlacement::resident);
@@ -260,7 +261,7 @@ ShardFigures NetworkDescription::shard_figures(const Shape& latents,
   ShardFigures figures;
   for (int r = 0; r < world_size; ++r) {
     ExecContext fresh(std::make_shared<Meter>(kind));
-    MeteredRank rank(fresh, r, world_size);
+    MeteredRank rank(fresh, plan, r, world_size);
     driver.predict(fresh, rank, batch, std::span(&output, 1));
     figures.exchanges = rank.exchanges();
     figures.ranks.push_back(

@@ -24,7 +24,7 @@ class NetworkDescription : public DenoiserDescription {
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const final;
   [[nodiscard]] ShardFigures shard_figures(const Shape& latents, DType compute,
-                                           DeviceKind kind,
+                                           DeviceKind kind, AttentionPlan plan,
                                            int world_size) const final;
   [[nodiscard]] ClassTensors tensors() const final;
   /// Every tensor that a segment needs, under its name in diffusers, in the

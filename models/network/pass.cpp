@@ -62,8 +62,8 @@ Tensor Pass::take_shared(std::int64_t tokens, std::int64_t width, DType dtype) {
     return take({rows(), tokens, width}, dtype);
   }
   const auto of_rank = [&](int rank) {
-    return SharedRows{.written = {shard_.rows_of(rank, tokens)},
-                      .read = {0, rank == 0 ? tokens : 0}};
+    return SharedBlocks{.written = {{shard_.rows_of(rank, tokens), {0, width}}},
+                        .read = {{{0, rank == 0 ? tokens : 0}, {0, width}}}};
   };
   const Tensor all = shard_.share({tokens, width}, dtype, of_rank);
   shared_.push_back({all.reshape({1, tokens, width}), {tokens}});
@@ -77,19 +77,42 @@ kernels::WholeItem Pass::whole_of(std::int64_t tokens) const {
   return {.rows = tokens};
 }
 
+bool Pass::divides_heads(std::int64_t num_heads) const {
+  return shard_.plan() == AttentionPlan::ulysses &&
+         num_heads >= shard_.world_size();
+}
+
+RowRange Pass::heads_of(int rank, std::int64_t num_heads) const {
+  const RowRange rows = shard_.rows_of(rank, num_heads * kernels::kRowBlock);
+  return {rows.begin / kernels::kRowBlock, rows.end / kernels::kRowBlock};
+}
+
 const Tensor& Pass::share_attended(std::vector<std::int64_t> streams,
-                                   std::int64_t width) {
+                                   std::int64_t num_heads,
+                                   std::int64_t head_dim) {
+  const std::int64_t width = num_heads * head_dim;
   const std::int64_t sum =
       std::accumulate(streams.begin(), streams.end(), std::int64_t{0});
   const auto of_rank = [&](int rank) {
-    SharedRows rows{.written = {}, .read = {0, sum}, .first_column = width};
+    SharedBlocks blocks;
     std::int64_t begin = 0;
     for (const std::int64_t tokens : streams) {
       const RowRange its = shard_.rows_of(rank, tokens);
-      rows.written.push_back({begin + its.begin, begin + its.end});
+      blocks.written.push_back(
+          {{begin + its.begin, begin + its.end}, {0, 3 * width}});
       begin += tokens;
     }
-    return rows;
+    if (!divides_heads(num_heads)) {
+      blocks.read = {{{0, sum}, {width, 3 * width}}};  // keys and values
+      return blocks;
+    }
+    const RowRange heads = heads_of(rank, num_heads);
+    for (int part = 0; part < 3; ++part) {
+      blocks.read.push_back({{0, sum},
+                             {part * width + heads.begin * head_dim,
+                              part * width + heads.end * head_dim}});
+    }
+    return blocks;
   };
   const Tensor all = shard_.share({sum, 3 * width}, compute(), of_rank);
   shared_.push_back({all.reshape({1, sum, 3 * width}), std::move(streams)});
@@ -119,11 +142,13 @@ Tensor Pass::gather(const Tensor& own) {
 }
 
 std::vector<Tensor> Pass::take_attended(
-    std::initializer_list<std::size_t> streams, std::int64_t width) {
+    std::initializer_list<std::size_t> streams, std::int64_t num_heads,
+    std::int64_t head_dim) {
   std::vector<Tensor> parts;
   if (!is_divided()) {
     for (const std::size_t stream : streams) {
-      parts.push_back(take({rows(), tokens_[stream], 3 * width}));
+      parts.push_back(
+          take({rows(), tokens_[stream], 3 * num_heads * head_dim}));
     }
     return parts;
   }
@@ -132,7 +157,7 @@ std::vector<Tensor> Pass::take_attended(
   for (const std::size_t stream : streams) {
     tokens.push_back(tokens_[stream]);
   }
-  const Tensor all = share_attended(tokens, width).item(0);
+  const Tensor all = share_attended(tokens, num_heads, head_dim).item(0);
   std::int64_t begin = 0;
   for (const std::size_t stream : streams) {
     const std::int64_t end = begin + tokens_[stream];
@@ -143,9 +168,10 @@ std::vector<Tensor> Pass::take_attended(
   return parts;
 }
 
-Tensor Pass::take_attended(const Tensor& x, std::int64_t width) {
-  return divides_keys() ? take_attended({0}, width)[0]
-                        : take({x.dim(0), x.dim(1), 3 * width});
+Tensor Pass::take_attended(const Tensor& x, std::int64_t num_heads,
+                           std::int64_t head_dim) {
+  return divides_keys() ? take_attended({0}, num_heads, head_dim)[0]
+                        : take({x.dim(0), x.dim(1), 3 * num_heads * head_dim});
 }
 
 void Pass::open(const State& state, std::vector<std::int64_t> tokens) {
@@ -208,25 +234,80 @@ Tensor joined(Pass& pass, std::span<const AttentionStream> streams,
 
 }  // namespace
 
+void Pass::attend_to_all(const Shared& attended,
+                         std::span<const AttentionStream> streams,
+                         std::int64_t num_heads, std::int64_t head_dim,
+                         std::span<Tensor> outs) {
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    kernels::WholeItem whole = whole_of(attended.tokens[i]);
+    whole.row_width = streams[i].q.base.dim(2);
+    // Of one rank, `joined` makes keys and values of several streams.
+    whole.key_width =
+        streams.size() == 1 ? attended.all.dim(2) : num_heads * head_dim;
+    kernels::attention(ctx_, streams[i].q, {attended.all, streams[i].k.column},
+                       {attended.all, streams[i].v.column}, num_heads, head_dim,
+                       outs[i], whole);
+  }
+}
+
+void Pass::attend_by_heads(const Shared& attended,
+                           std::span<const AttentionStream> streams,
+                           std::int64_t num_heads, std::int64_t head_dim,
+                           std::span<Tensor> outs) {
+  const std::int64_t width = num_heads * head_dim;
+  const std::int64_t sum = attended.all.dim(1);
+  const auto columns_of = [&](int rank) {
+    const RowRange heads = heads_of(rank, num_heads);
+    return RowRange{heads.begin * head_dim, heads.end * head_dim};
+  };
+  const auto of_rank = [&](int rank) {
+    SharedBlocks blocks{.written = {{{0, sum}, columns_of(rank)}}, .read = {}};
+    std::int64_t begin = 0;
+    for (const std::int64_t tokens : attended.tokens) {
+      const RowRange its = shard_.rows_of(rank, tokens);
+      blocks.read.push_back({{begin + its.begin, begin + its.end}, {0, width}});
+      begin += tokens;
+    }
+    return blocks;
+  };
+  const Tensor made = shard_.share({sum, width}, compute(), of_rank);
+  const RowRange mine = columns_of(shard_.rank());
+  const auto rows_of_stream = [&](const Tensor& rows, std::size_t stream) {
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < stream; ++i) {
+      begin += attended.tokens[i];
+    }
+    const Tensor its = rows.slice(begin, begin + attended.tokens[stream]);
+    return its.reshape(with_rows(1, its.shape()));
+  };
+  for (std::size_t i = 0; i < streams.size() && mine.size() > 0; ++i) {
+    const AttentionStream& stream = streams[i];
+    kernels::attention(
+        ctx_,
+        {rows_of_stream(attended.all.item(0), i), stream.q.column + mine.begin},
+        {attended.all, stream.k.column + mine.begin},
+        {attended.all, stream.v.column + mine.begin}, mine.size() / head_dim,
+        head_dim, kernels::HeadsView{rows_of_stream(made, i), mine.begin});
+  }
+  shard_.meet();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const Tensor own = own_rows(rows_of_stream(made, i).item(0));
+    if (!own.empty()) {
+      kernels::copy(ctx_, own.reshape(outs[i].shape()), outs[i]);
+    }
+  }
+}
+
 void Pass::attend(std::span<const AttentionStream> streams,
                   std::int64_t num_heads, std::int64_t head_dim,
                   std::span<Tensor> outs) {
   if (divides_keys()) {
-    const auto [keys, tokens] = shared(streams[0].k.base);
-    const Tensor values = shared(streams[0].v.base).all;
+    const Shared attended = shared(streams[0].k.base);
     shard_.meet();
     shared_.clear();
-    for (std::size_t i = 0; i < streams.size(); ++i) {
-      kernels::WholeItem whole = whole_of(tokens[i]);
-      whole.row_width = streams[i].q.base.dim(2);
-      // Of one rank, `joined` makes keys and values of several streams.
-      whole.key_width =
-          streams.size() == 1 ? keys.dim(2) : num_heads * head_dim;
-      kernels::attention(ctx_, streams[i].q, {keys, streams[i].k.column},
-                         {values, streams[i].v.column}, num_heads, head_dim,
-                         outs[i], whole);
-    }
-    return;
+    return divides_heads(num_heads)
+               ? attend_by_heads(attended, streams, num_heads, head_dim, outs)
+               : attend_to_all(attended, streams, num_heads, head_dim, outs);
   }
   if (streams.size() == 1) {
     const AttentionStream& only = streams[0];

@@ -91,13 +91,15 @@ class Pass {
   /// written its own. To be read before the next `attend` or `gather`. Ranks
   /// without an `output` get an empty tensor.
   [[nodiscard]] Tensor gather(const Tensor& own);
-  /// Memory [B, n, 3 · width] for queries, keys and values of this rank's
-  /// tokens of each of these streams of the state, in the order in which
-  /// `attend` gets them. Not to be written again behind that `attend`.
+  /// Memory [B, n, 3 · num_heads · head_dim] for queries, keys and values of
+  /// this rank's tokens of each of these streams of the state, in the order in
+  /// which `attend` gets them. Not to be written again behind that `attend`.
   [[nodiscard]] std::vector<Tensor> take_attended(
-      std::initializer_list<std::size_t> streams, std::int64_t width);
+      std::initializer_list<std::size_t> streams, std::int64_t num_heads,
+      std::int64_t head_dim);
   /// The same for a network of one stream, with tokens x [B, n, …].
-  [[nodiscard]] Tensor take_attended(const Tensor& x, std::int64_t width);
+  [[nodiscard]] Tensor take_attended(const Tensor& x, std::int64_t num_heads,
+                                     std::int64_t head_dim);
 
   /// [B, W] f32.
   [[nodiscard]] const Tensor& modulation() const noexcept {
@@ -148,14 +150,27 @@ class Pass {
   [[nodiscard]] bool is_divided() const { return shard_.world_size() > 1; }
   /// Whether each rank has some of the keys.
   [[nodiscard]] bool divides_keys() const;
-  /// Takes memory [1, tokens of these streams, 3 · width] for all ranks.
-  const Tensor& share_attended(std::vector<std::int64_t> streams,
-                               std::int64_t width);
   /// Memory that all ranks share, and the tokens of each stream there.
   struct Shared {
     Tensor all;
     std::vector<std::int64_t> tokens;
   };
+  /// Takes memory [1, tokens of these streams, 3 · num_heads · head_dim] for
+  /// all ranks.
+  const Tensor& share_attended(std::vector<std::int64_t> streams,
+                               std::int64_t num_heads, std::int64_t head_dim);
+  /// Whether each rank attends with some of so many heads.
+  [[nodiscard]] bool divides_heads(std::int64_t num_heads) const;
+  [[nodiscard]] RowRange heads_of(int rank, std::int64_t num_heads) const;
+  /// The two plans, once what is attended to is there.
+  void attend_to_all(const Shared& attended,
+                     std::span<const AttentionStream> streams,
+                     std::int64_t num_heads, std::int64_t head_dim,
+                     std::span<Tensor> outs);
+  void attend_by_heads(const Shared& attended,
+                       std::span<const AttentionStream> streams,
+                       std::int64_t num_heads, std::int64_t head_dim,
+                       std::span<Tensor> outs);
   /// What a view of this rank's tokens lies in.
   [[nodiscard]] const Shared& shared(const Tensor& own) const;
 

@@ -34,7 +34,9 @@ TEST(ThreadTeam, GivesTheBytesOfOneRank) {
     ShardContext whole;
     network->predict(lead, whole, alone.batch(), alone.outputs);
 
-    ThreadTeam team(lead, ranks);
+    const AttentionPlan plan =
+        draw.coin() ? AttentionPlan::ulysses : AttentionPlan::gather;
+    ThreadTeam team(lead, ranks, plan);
     if (draw.coin()) {
       team.fix_shares(draw.shares(ranks));
     }
@@ -45,7 +47,9 @@ TEST(ThreadTeam, GivesTheBytesOfOneRank) {
         ASSERT_TRUE(bytes_equal(shared.outputs[i], alone.outputs[i]))
             << "seed " << seed << ", " << drawn.what << " "
             << to_string(drawn.latents) << ", " << ranks << " ranks, "
-            << to_string(compute) << ", " << how;
+            << to_string(compute) << ", "
+            << (plan == AttentionPlan::ulysses ? "ulysses" : "gather") << ", "
+            << how;
         std::fill_n(shared.outputs[i].data<float>(),
                     shared.outputs[i].num_elements(), 0.0F);
       }

@@ -147,8 +147,8 @@ TEST(NetworkMeter, CountsWhatRanksDoAndExchange) {
   const std::int64_t tokens = 32 * 32;
   const DenoiserInfo info = network->info(latents, DType::f32);
   for (const int ranks : {2, 4}) {
-    const ShardFigures figures =
-        network->shard_figures(latents, DType::f32, DeviceKind::cpu, ranks);
+    const ShardFigures figures = network->shard_figures(
+        latents, DType::f32, DeviceKind::cpu, AttentionPlan::gather, ranks);
     ASSERT_EQ(figures.ranks.size(), static_cast<std::size_t>(ranks));
     const auto blocks = std::ssize(info.blocks);
     EXPECT_EQ(figures.exchanges, blocks + 1);

@@ -325,7 +325,8 @@ class TwoStreams final : public Network {
               std::int64_t text_tokens) const {
     const Workspace::Scope scope(pass.workspace());
     const std::int64_t width = config_.width();
-    std::vector<Tensor> qkv = pass.take_attended({1, 0}, width);
+    std::vector<Tensor> qkv =
+        pass.take_attended({1, 0}, config_.heads, config_.head_dim);
     project(pass, text, text_layers, text_mod, true, qkv[0]);
     project(pass, image, image_layers, mod, false, qkv[1]);
     const auto views = [&](const Tensor& of) {
