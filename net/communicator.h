@@ -17,7 +17,7 @@ inline constexpr std::string_view kCommunicatorPlace = "communicator";
 
 /// Port: how the ranks of one computation exchange bytes. Every rank calls the
 /// same operations in the same order. Kinds: inproc_communicator.h (threads of
-/// a process; the reference), zmq_communicator.h (processes), nccl.h (GPUs).
+/// a process; the reference), socket_communicator.h (processes), nccl.h (GPUs).
 ///
 /// Spans are addresses in the memory of the kind: of the host, or for NCCL of
 /// the rank's GPU (`Tensor::bytes` gives both). They stay valid and untouched

@@ -7,6 +7,7 @@
 #include "kernels/core/text.h"
 #include "net/endpoint.h"
 #include "net/link.h"
+#include "net/zmq_endpoint.h"
 #include "net/zmq_loop.h"
 
 namespace troupe::net {
@@ -52,19 +53,12 @@ class ZmqHub final : public Hub {
 
   std::string listen(const std::string& text) override {
     const Endpoint endpoint = parse_endpoint(text);
-    check_keys(endpoint, "listens");
+    check_keys(endpoint, options_.keys.has_value(), "listens");
     HubLoop::Listening listening{.transport = endpoint.transport};
     listening.socket = std::make_shared<ZmqSocket>(context_, ZMQ_ROUTER);
     ZmqSocket* const socket = listening.socket.get();
     socket->set_link_options(options_.lease);
-    listening.has_users =
-        options_.keys && endpoint.transport != Transport::inproc;
-    if (listening.has_users) {
-      socket->set(ZMQ_CURVE_SERVER, 1);
-      socket->set(ZMQ_CURVE_SECRETKEY, options_.keys->own.secret.bytes());
-      socket->set(ZMQ_ZAP_DOMAIN, std::vector{std::byte{'t'}});
-    }
-    use_ipv6(endpoint, *socket);
+    listening.has_users = prepare_listener(*socket, endpoint, options_.keys);
     if (endpoint.transport == Transport::ipc) {
       prepare_folder(endpoint);
       PathLock lock(endpoint);
@@ -86,7 +80,7 @@ class ZmqHub final : public Hub {
 
   PeerId dial(const std::string& text, DialOptions options) override {
     const Endpoint endpoint = parse_endpoint(text);
-    check_keys(endpoint, "dials");
+    check_keys(endpoint, options_.keys.has_value(), "dials");
     check_size("a greeting", options.record.size(), kMostGreetingBytes);
     require(endpoint.port != "*", Errc::invalid_argument, kLinkPlace,
             "the endpoint " + in_quotes(text) + " has no port to dial");
@@ -180,22 +174,6 @@ class ZmqHub final : public Hub {
   }
 
  private:
-  void check_keys(const Endpoint& endpoint, std::string_view does) const {
-    if (!options_.keys && is_public(endpoint)) {
-      throw Error(Errc::invalid_argument, kLinkPlace,
-                  "the endpoint " + in_quotes(endpoint.text) +
-                      " is public: nobody " + std::string(does) +
-                      " there without keys",
-                  "make keys, or use 127.0.0.1 or ipc://");
-    }
-  }
-
-  static void use_ipv6(const Endpoint& endpoint, ZmqSocket& socket) {
-    if (endpoint.where.starts_with('[')) {
-      socket.set(ZMQ_IPV6, 1);
-    }
-  }
-
   void connect(ZmqSocket& socket, const Endpoint& endpoint,
                const std::optional<PublicKey>& key, bool is_beats) const {
     socket.set_link_options(options_.lease);
@@ -204,15 +182,7 @@ class ZmqHub final : public Hub {
       socket.set(ZMQ_IMMEDIATE, 1);
       socket.set(ZMQ_SNDHWM, 4);
     }
-    if (options_.keys && endpoint.transport != Transport::inproc) {
-      require(key.has_value(), Errc::invalid_argument, kLinkPlace,
-              "the key of " + in_quotes(endpoint.text) + " is not known");
-      socket.set(ZMQ_CURVE_SERVERKEY, *key);
-      socket.set(ZMQ_CURVE_PUBLICKEY, options_.keys->own.public_key);
-      socket.set(ZMQ_CURVE_SECRETKEY, options_.keys->own.secret.bytes());
-    }
-    use_ipv6(endpoint, socket);
-    socket.connect(endpoint.text);
+    net::dial(socket, endpoint, options_.keys, key);
   }
 
   void post(HubShared::Job job) {

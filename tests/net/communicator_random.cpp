@@ -11,6 +11,12 @@
 namespace troupe::net {
 namespace {
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kPrograms = 10;
+#else
+constexpr std::uint64_t kPrograms = 40;
+#endif
+
 using Bytes = std::vector<std::byte>;
 using Random = std::mt19937_64;
 
@@ -254,7 +260,7 @@ class CommunicatorProgramTest
 TEST_P(CommunicatorProgramTest, GivesTheBytesOfTheReference) {
   const char* text = std::getenv("TROUPE_COMMUNICATOR_PROGRAMS");
   const std::uint64_t count =
-      text != nullptr ? std::strtoull(text, nullptr, 10) : 100;
+      text != nullptr ? std::strtoull(text, nullptr, 10) : kPrograms;
   std::size_t num_bytes = 0;
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     const std::vector<Bytes> want = run_program(inproc_kind(), seed);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <thread>
@@ -88,6 +89,11 @@ class InprocRanks final : public CommunicatorWorld {
 [[nodiscard]] inline CommunicatorKind inproc_kind() {
   return {"inproc",
           [](int ranks) { return std::make_unique<InprocRanks>(ranks); }};
+}
+
+/// What failures show.
+inline void PrintTo(const CommunicatorKind& kind, std::ostream* out) {
+  *out << kind.name;
 }
 
 /// Of this program.
