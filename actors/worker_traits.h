@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/core/attention_plan.h"
 #include "kernels/core/device.h"
 #include "kernels/core/device_backend.h"
-#include "kernels/core/shard_context.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {

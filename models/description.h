@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/core/attention_plan.h"
 #include "kernels/core/device.h"
 #include "kernels/core/fields.h"
-#include "kernels/core/shard_context.h"
 #include "models/decoder.h"
 #include "models/files/checkpoint.h"
 #include "models/files/class_tensors.h"
@@ -52,7 +52,7 @@ struct NetworkMemory {
   }
 };
 
-/// What equal ranks do in a pass of one row (ShardContext).
+/// What equal ranks do in a pass of one row.
 struct ShardFigures {
   struct Rank {
     double flops = 0;

@@ -44,13 +44,18 @@ void check_cuda(cudaError_t status) {
 /// exchanges take microseconds.
 class Pause {
  public:
+  static constexpr int kShort = 1000;
+
   void operator()() {
-    if (++num_looks_ < 1000) {
+    if (++num_looks_ < kShort) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
+  /// Whether there were many looks: time may also pass because this thread does
+  /// not run.
+  [[nodiscard]] bool has_looked_often() const { return num_looks_ >= kShort; }
 
  private:
   int num_looks_ = 0;
@@ -139,7 +144,8 @@ struct NcclRank {
   [[nodiscard]] bool finalize(TimePoint until) const {
     ncclResult_t result = library.comm_finalize(comm);
     Pause pause;
-    while (result == ncclInProgress && SteadyTime::now() < until) {
+    while (result == ncclInProgress &&
+           (SteadyTime::now() < until || !pause.has_looked_often())) {
       pause();
       result = state();
     }
@@ -208,7 +214,7 @@ class NcclCommunicator final : public Communicator {
         check_cuda(cudaMemcpyAsync(to.data(), from.data(), from.size(),
                                    cudaMemcpyDeviceToDevice, its_->stream));
       }
-      Waiting waiting{call};
+      Waiting waiting{.call = call, .peers = {}};
       for (const Send& send : sends) {
         waiting.peers.push_back(send.to);
       }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/core/attention_plan.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe {
@@ -53,16 +54,6 @@ struct SharedBlocks {
   }
   return common;
 }
-
-/// How ranks divide attention over all tokens. Both give the same bytes.
-enum class AttentionPlan : std::uint8_t {
-  /// Each rank gets all keys and values, and has its own tokens' queries.
-  gather,
-  /// Each rank gets queries, keys and values of some heads, and returns the
-  /// output of these heads. Source: Jacobs et al. 2023, arXiv:2309.14509
-  /// (DeepSpeed Ulysses).
-  ulysses
-};
 
 /// Port: what one rank of a pass knows of sequence parallelism. Several ranks
 /// compute one pass; each has some of the tokens of every stream. All ranks

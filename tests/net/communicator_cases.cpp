@@ -1,3 +1,6 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <atomic>
 #include <latch>
 

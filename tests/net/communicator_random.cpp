@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <random>
 
 #include "kernels/core/hash.h"
 #include "kernels/core/split_mix.h"

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+/// How ranks divide attention over all tokens. Both give the same bytes.
+enum class AttentionPlan : std::uint8_t {
+  /// Each rank gets all keys and values, and has its own tokens' queries.
+  gather,
+  /// Each rank gets queries, keys and values of some heads, and returns the
+  /// output of these heads. Source: Jacobs et al. 2023, arXiv:2309.14509
+  /// (DeepSpeed Ulysses).
+  ulysses
+};
+
+}  // namespace troupe
