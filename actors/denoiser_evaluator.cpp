@@ -150,6 +150,17 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
   add(!is_cond_first());
 }
 
+template <typename RowsOn, typename Pass>
+void DenoiserEvaluator::run(ExecContext& ctx, const RowsOn& rows_on,
+                            const Pass& pass) {
+  const Rows here = rows_on(ctx);
+  with_ranks(ctx, [&](ExecContext& on, ShardContext& shard) {
+    const bool is_here = on.device() == ctx.device();
+    const Rows rows = is_here ? here : rows_on(on);
+    pass(on, shard, *copy_on(on).model.denoiser, rows.batch());
+  });
+}
+
 template <typename Row>
 std::vector<Tensor> DenoiserEvaluator::branch_outputs(
     ExecContext& ctx, std::span<Row> rows) const {
@@ -186,16 +197,20 @@ void DenoiserEvaluator::join_branches(ExecContext& ctx,
 void DenoiserEvaluator::evaluate(ExecContext& ctx,
                                  std::span<samplers::EvaluateRow> rows) {
   const Workspace::Scope scope(ctx.workspace());
-  Rows forward{.latent_shape = latent_shape()};
-  for (const samplers::EvaluateRow& row : rows) {
-    add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
-            row.latents, has_both(row));
-  }
+  const auto rows_on = [&](ExecContext& on) {
+    Rows forward{.latent_shape = latent_shape()};
+    for (const samplers::EvaluateRow& row : rows) {
+      add_row(on, forward, row.sample_index, row.branch, row.timestep,
+              row.latents, has_both(row));
+    }
+    return forward;
+  };
   std::vector<Tensor> outputs = branch_outputs(ctx, rows);
-  const models::Denoiser& denoiser = *copy_on(ctx).model.denoiser;
-  with_ranks(ctx, [&](ExecContext& on, ShardContext& shard) {
-    denoiser.predict(on, shard, forward.batch(), outputs);
-  });
+  run(ctx, rows_on,
+      [&](ExecContext& on, ShardContext& shard,
+          const models::Denoiser& denoiser, const models::Batch& batch) {
+        denoiser.predict(on, shard, batch, outputs);
+      });
   join_branches(ctx, std::span<const Tensor>(outputs), rows);
 }
 
@@ -219,14 +234,16 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
                                     std::span<samplers::SegmentRow> rows) {
   const std::size_t branches = guided_ ? 2 : 1;
   const bool is_last = segment + 1 == num_segments();
-  Rows forward{.latent_shape = latent_shape()};
-  std::vector<Boundary> boundaries(rows.size() * branches);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    add_row(ctx, forward, rows[r].sample_index, Branch::guided,
-            rows[r].timestep, rows[r].latents, true);
-    if (segment == 0) {
-      continue;
+  const auto rows_on = [&](ExecContext& on) {
+    Rows forward{.latent_shape = latent_shape()};
+    for (const samplers::SegmentRow& row : rows) {
+      add_row(on, forward, row.sample_index, Branch::guided, row.timestep,
+              row.latents, true);
     }
+    return forward;
+  };
+  std::vector<Boundary> boundaries(rows.size() * branches);
+  for (std::size_t r = 0; r < rows.size() && segment > 0; ++r) {
     std::vector<Boundary> hidden =
         by_branch(std::move(rows[r].boundary), branches);
     std::vector<Boundary> skips = by_branch(std::move(rows[r].skips), branches);
@@ -235,22 +252,23 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
           models::join_skips(std::move(skips[b]), std::move(hidden[b]));
     }
   }
-  const models::Denoiser& denoiser = *copy_on(ctx).model.denoiser;
   const auto cut = options_.job.cuts.begin() + segment;
   const Workspace::Scope scope(ctx.workspace());
   std::vector<Tensor> outputs;
   if (is_last) {
     outputs = branch_outputs(ctx, rows);
   }
-  with_ranks(ctx, [&](ExecContext& on, ShardContext& shard) {
-    if (segment == 0) {
-      denoiser.embed(on, shard, forward.batch(), boundaries);
-    }
-    denoiser.run_blocks(on, shard, forward.batch(), cut[0], cut[1], boundaries);
-    if (is_last) {
-      denoiser.finish(on, shard, forward.batch(), boundaries, outputs);
-    }
-  });
+  run(ctx, rows_on,
+      [&](ExecContext& on, ShardContext& shard,
+          const models::Denoiser& denoiser, const models::Batch& batch) {
+        if (segment == 0) {
+          denoiser.embed(on, shard, batch, boundaries);
+        }
+        denoiser.run_blocks(on, shard, batch, cut[0], cut[1], boundaries);
+        if (is_last) {
+          denoiser.finish(on, shard, batch, boundaries, outputs);
+        }
+      });
   if (is_last) {
     return join_branches(ctx, std::span<const Tensor>(outputs), rows);
   }

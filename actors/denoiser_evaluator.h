@@ -46,12 +46,12 @@ struct PreparationPlan {
 
 /// Lets a models::Denoiser serve as the samplers' Evaluator, on every device
 /// whose memory has its weights. A call goes to the copy on its context's
-/// device. Conditions are prepared once on each device. The two guidance
-/// branches of a row go through the network as one forward pass, in the model's
-/// own order. Segments are block ranges; those of an onion keep the skips that
-/// the network names so (models/network/boundary_skips.h).
-/// Errors: Errc::internal for the context of a device without a copy.
-/// Thread: any, one ctx per thread.
+/// device, or for each rank of the context to that of the rank's. Conditions
+/// are prepared once on each device. The two guidance branches of a row go
+/// through the network as one forward pass, in the model's own order. Segments
+/// are block ranges; those of an onion keep the skips that the network names so
+/// (models/network/boundary_skips.h). Errors: Errc::internal for the context of
+/// a device without a copy. Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {
  public:
   /// `models`: copies of one network, at least one. The options are those of a
@@ -102,6 +102,11 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
                samplers::Branch branch, double timestep, const Tensor& latents,
                bool needs_both);
+  /// Calls pass(context, shard, denoiser, batch) for each rank, with the
+  /// network and the conditions of its device. rows_on(context): the rows
+  /// there.
+  template <typename RowsOn, typename Pass>
+  void run(ExecContext& ctx, const RowsOn& rows_on, const Pass& pass);
   /// Where the network writes the output of each branch of these rows, and what
   /// joins the branches there afterwards.
   template <typename Row>

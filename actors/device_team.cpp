@@ -154,6 +154,14 @@ void DeviceTeam::run(const Pass& pass) {
   }
 }
 
+std::vector<Device> DeviceTeam::other_devices() const {
+  std::vector<Device> devices;
+  for (std::size_t r = 1; r < contexts_.size(); ++r) {
+    devices.push_back(contexts_[r]->device());
+  }
+  return devices;
+}
+
 void DeviceTeam::end_queues() const {
   std::exception_ptr lost;
   for (const auto& ctx : contexts_) {

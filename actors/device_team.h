@@ -30,6 +30,7 @@ class DeviceTeam final : public RankTeam {
   /// Errors: as ShardTeam::run; Errc::device_lost names the device that is
   /// lost, whichever rank saw it first.
   void run(const Pass& pass) override;
+  [[nodiscard]] std::vector<Device> other_devices() const override;
 
  private:
   using Contexts = std::vector<std::shared_ptr<ExecContext>>;

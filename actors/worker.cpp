@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "actors/device_team.h"
 #include "actors/firing.h"
 #include "actors/shells.h"
 #include "actors/thread_team.h"
@@ -86,7 +87,10 @@ WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
   const WorkerTraits& traits = spec.traits;
   auto ctx = std::make_shared<ExecContext>(traits.threads, traits.device,
                                            traits.options);
-  if (traits.shards > 1) {
+  if (!traits.others.empty()) {
+    ctx->set_team(
+        std::make_shared<DeviceTeam>(*ctx, traits.others, traits.options));
+  } else if (traits.shards > 1) {
     ctx->set_team(
         std::make_shared<ThreadTeam>(*ctx, traits.shards, traits.plan));
   }

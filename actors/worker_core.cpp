@@ -37,15 +37,26 @@ bool is_well(ExecContext& ctx) noexcept {
   }
 }
 
+/// Whether the failure names a device that computes this context's passes.
+bool names_device(const ExecContext& ctx, const Failure& failure) {
+  std::vector<Device> devices;
+  if (ctx.team() != nullptr) {
+    devices = ctx.team()->other_devices();
+  }
+  devices.push_back(ctx.device());
+  return std::ranges::any_of(devices, [&](const Device& device) {
+    return failure.place == to_string(device);
+  });
+}
+
 /// Errors of a GPU name it.
 void name_device(const ExecContext& ctx, Failure& failure) {
   const bool is_of_device =
       failure.code == Errc::device_lost || failure.code == Errc::device_full;
-  const std::string device = to_string(ctx.device());
   if (is_of_device && ctx.device().kind != DeviceKind::cpu &&
-      failure.place != device) {
+      !names_device(ctx, failure)) {
     failure.message = failure.place + ": " + failure.message;
-    failure.place = device;
+    failure.place = to_string(ctx.device());
   }
 }
 
@@ -228,10 +239,10 @@ void Execution::fail() noexcept {
   result_.reads.clear();
   auto& [failure, is_elsewhere] =
       result_.outcome.emplace<TasksFailed>(TasksFailed{current_failure()});
-  // An error that names this device counts as its failure, even if the device
-  // still answers: its part of the model may be gone.
+  // An error that names a device of this worker counts as its failure, even if
+  // the device still answers: its part of the model may be gone.
   is_elsewhere = failure.code == Errc::device_lost &&
-                 failure.place != to_string(ctx_.device()) && is_well(ctx_);
+                 !names_device(ctx_, failure) && is_well(ctx_);
   if (!is_elsewhere) {
     name_device(ctx_, failure);
   }

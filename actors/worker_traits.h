@@ -32,6 +32,9 @@ struct WorkerTraits {
   /// tokens (ThreadTeam); known in its own process alone.
   int shards = 1;
   AttentionPlan plan = AttentionPlan::gather;  ///< of the shards; as these
+  /// GPUs that compute each pass together with `device` (DeviceTeam); known in
+  /// its own process alone.
+  std::vector<Device> others = {};
   /// Seconds that a row took on such a worker in earlier jobs; 0: not known.
   /// Rows are placed by it until results of this job outweigh it.
   double row_seconds = 0;
@@ -40,11 +43,12 @@ struct WorkerTraits {
 };
 
 /// The threads that these workers start: ranks have threads of their own beside
-/// those of the worker (ThreadTeam).
+/// those of the worker (RankTeam).
 [[nodiscard]] inline int num_threads(const std::vector<WorkerTraits>& workers) {
   int threads = 0;
   for (const WorkerTraits& one : workers) {
-    threads += (one.shards > 1 ? 2 : 1) * one.threads;
+    threads += (one.shards > 1 ? 2 : 1) * one.threads +
+               static_cast<int>(one.others.size());
   }
   return threads;
 }

@@ -104,6 +104,8 @@ class ShardTeam {
   /// have ended. Rank 0 is the calling thread. Errors: the first one that a
   /// rank threw. Thread: the lead's.
   virtual void run(const Pass& pass) = 0;
+  /// Those of the ranks beside the lead's; none: they compute on the lead's.
+  [[nodiscard]] virtual std::vector<Device> other_devices() const { return {}; }
 };
 
 /// Calls `pass` for each rank of the context's team; without one for the

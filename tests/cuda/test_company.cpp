@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "actors/runtime.h"
+#include "kernels/copy.h"
 #include "kernels/core/pixel_bytes.h"
+#include "kernels/core/shard_context.h"
 #include "tests/actors/job_support.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/emulator/faults.h"
@@ -207,6 +209,47 @@ TEST_P(EmulatedCompany, GoesOnWithoutAGpuThatIsLost) {
       expect_bytes(method, job);
     }
   }
+}
+
+/// A network whose ranks exchange something in each pass.
+class Exchanging final : public Scaling {
+ public:
+  Exchanging() : Scaling(2) {}
+  void evaluate(ExecContext& ctx,
+                std::span<samplers::EvaluateRow> rows) override {
+    with_ranks(ctx, [](ExecContext& on, ShardContext& shard) {
+      const Tensor all = shard.share({2, 8}, DType::f32, [](int rank) {
+        return SharedRows{.written = {{rank, rank + 1}}, .read = {0, 2}};
+      });
+      Tensor mine = all.slice(shard.rank(), shard.rank() + 1);
+      kernels::copy(on, Tensor::zeros({1, 8}, DType::f32), mine);
+      shard.meet();
+    });
+    Scaling::evaluate(ctx, rows);
+  }
+};
+
+TEST_P(EmulatedCompany, LosesAWorkerWithAnyOfItsGpus) {
+  emulator::Config config = emulator::config();
+  config.devices = 4;
+  emulator::configure(config);
+  const MethodOptions method = {.kind = MethodKind::batch};
+  Job job(method);
+  Exchanging network;
+  job.spec.parts.evaluator = unowned(network);
+  for (const int first : {0, 2}) {
+    job.add({DeviceKind::cuda, first});
+    job.spec.workers.back().others = {{DeviceKind::cuda, first + 1}};
+  }
+  emulator::lose_device(1, 5 + static_cast<std::uint64_t>(GetParam()));
+  const JobResult result = run_job(job.spec);
+  ASSERT_FALSE(result.failure)
+      << result.failure->place << ": " << result.failure->message;
+  ASSERT_EQ(result.lost.size(), 1U);
+  EXPECT_EQ(result.lost[0].device, kFirst);
+  EXPECT_EQ(result.lost[0].cause.code, Errc::device_lost);
+  EXPECT_EQ(result.lost[0].cause.place, "cuda:1");
+  expect_bytes(method, job);
 }
 
 TEST_P(EmulatedCompany, FailsWithTheCauseWhenItsOnlyGpuIsLost) {
