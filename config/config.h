@@ -130,7 +130,7 @@ struct Config {
   /// listens. Unset: as many as they can use.
   std::optional<int> num_workers;
   int num_threads = 0;  ///< per shard of a CPU worker; 0: as cores allow
-  int num_shards = 1;   ///< groups of threads of each worker of the CPU
+  int num_shards = 1;   ///< groups of threads, or GPUs, of each worker
   ShardPlan shard_plan = ShardPlan::automatic;
   int batch = 0;  ///< most images of a forward pass; 0: as devices like
   ComputeType compute = ComputeType::automatic;

@@ -199,8 +199,8 @@ std::span<const Option> running_rows() {
        kResources, often(kSample | kBench) | kComputes,
        whole(&Config::num_threads, 0, 1024)},
       {"shards", "", 0, "N",
-       "groups of threads that compute each picture of a CPU worker together, "
-       "with the bytes of one; --threads is for each",
+       "groups of threads, or GPUs, that compute each picture of a worker "
+       "together, with the bytes of one; --threads is for each group",
        kResources, kComputes, whole(&Config::num_shards, 1, 64)},
       {"shard-plan", "", 0, "PLAN",
        "how shards divide attention: gather (keys and values of all tokens), "

@@ -214,7 +214,7 @@ int run_dry(Invocation& invocation, const JobRequest& request,
   plan.memory_limit = to_string(memory.binding());
   plan.encoder = encoder_plan(request, memory);
   for (const JobDevice& device : request.devices) {
-    if (device.is_gpu() && device.workers > 0) {
+    if (device.is_gpu() && device.is_used()) {
       plan.gpus.push_back({device.label(), device.workers, device.rows,
                            std::string(to_string(device.compute)),
                            device.required_bytes, device.available_bytes});

@@ -280,10 +280,12 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   const models::DenoiserInfo timed = network.info(latents, device.compute);
   const double flops = rows * timed.flops();
   const double whole = request.source.info(device.compute).flops();
+  // Of a group one GPU is timed. What the others say in a pass is left out.
+  const std::size_t gpus = device.others.size() + 1;
   return Pace{
-      .row_seconds = seconds / flops * whole,
-      .flops_per_second = flops / seconds,
-      .how = fmt::format("{} through {} of {} blocks took {:.3g} s{}, {} {}",
+      .row_seconds = seconds / flops * whole / static_cast<double>(gpus),
+      .flops_per_second = flops / seconds * static_cast<double>(gpus),
+      .how = fmt::format("{} through {} of {} blocks took {:.3g} s{}, {} {}{}",
                          counted(rows, "row"), timed.blocks.size(),
                          request.source.num_blocks(), seconds,
                          latents == request.source.latent_shape()
@@ -291,7 +293,10 @@ std::optional<Pace> measure_pace(const JobRequest& request,
                              : " with latents " + to_string(latents),
                          counted(workers, "worker"),
                          device.is_gpu() ? "on " + to_string(device.device)
-                                         : std::string("at once"))};
+                                         : std::string("at once"),
+                         gpus > 1 ? fmt::format(" of {} that share a pass",
+                                                counted(gpus, "GPU"))
+                                  : "")};
 }
 
 /// Of the average worker: devices take samples as fast as they go.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <span>
@@ -199,6 +200,7 @@ std::vector<JobDevice> choose_devices(const config::Config& config,
   if (with_cpu) {
     devices.push_back(the_cpu(config));
   }
+  group_gpus(config, devices);
   number_classes(devices);
   const bool has_gpu = devices.front().is_gpu();
   if (has_gpu && config.bits == config::BitsMode::free) {
@@ -213,10 +215,54 @@ std::vector<JobDevice> choose_devices(const config::Config& config,
   return devices;
 }
 
+void group_gpus(const config::Config& config, std::vector<JobDevice>& devices) {
+  const auto size = static_cast<std::size_t>(config.num_shards);
+  std::vector<JobDevice*> gpus;
+  for (JobDevice& one : devices) {
+    one.others.clear();
+    one.lead.reset();
+    if (one.is_gpu() && size > 1) {
+      gpus.push_back(&one);
+    }
+  }
+  if (std::getenv("TROUPE_RANKS_ON_ONE_GPU") != nullptr) {
+    for (JobDevice* gpu : gpus) {
+      gpu->others.assign(size - 1, gpu->device);
+    }
+    return;
+  }
+  const std::string place = config.place_of("shards");
+  require(gpus.empty() || size <= gpus.size(), Errc::invalid_argument, place,
+          fmt::format("more shards than GPUs: got {}, expected at most {}",
+                      size, gpus.size()),
+          "name more GPUs (--device), give fewer shards, or --device cpu");
+  require(gpus.size() % size == 0, Errc::invalid_argument, place,
+          fmt::format("GPUs are left over: got {} for {} shards each, expected "
+                      "a multiple",
+                      counted(gpus.size(), "GPU"), size),
+          "name fewer GPUs (--device), or give another number of shards");
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    JobDevice& lead = *gpus[i / size * size];
+    JobDevice& one = *gpus[i];
+    require(one.architecture == lead.architecture, Errc::invalid_argument,
+            place,
+            fmt::format("GPUs of two kinds would compute a picture together: "
+                        "got {} and {}",
+                        lead.label(), one.label()),
+            "name GPUs of one kind (--device)");
+    if (&one != &lead) {
+      one.lead = lead.device;
+      lead.others.push_back(one.device);
+    }
+  }
+}
+
 std::vector<DeviceKind> kinds_of(const std::vector<JobDevice>& devices) {
   std::vector<DeviceKind> kinds;
   for (const JobDevice& one : devices) {
-    kinds.push_back(one.device.kind);
+    if (!one.lead) {
+      kinds.push_back(one.device.kind);
+    }
   }
   return kinds;
 }
@@ -233,7 +279,7 @@ ProcessMeans means_of(const std::vector<JobDevice>& devices,
     means.memory_bytes = std::min(means.memory_bytes, limit.allowed_bytes);
   }
   for (const JobDevice& one : devices) {
-    if (one.workers > 0) {
+    if (one.is_used()) {
       means.devices.push_back(
           {one.device, one.is_gpu() ? one.name : "", one.total_bytes});
     }
@@ -253,6 +299,7 @@ std::vector<WorkerTraits> workers_of(const std::vector<JobDevice>& devices,
                          .value_budget = on.value_budget,
                          .threads = on.is_gpu() ? 1 : num_threads * num_shards,
                          .shards = on.is_gpu() ? 1 : num_shards,
+                         .others = on.others,
                          .options = on.options});
     }
   }

@@ -38,7 +38,13 @@ struct JobDevice {
   DeviceOptions options;
   int execution_class = 0;  ///< devices with equal numbers compute alike
   int workers = 0;
-  int rows = 0;  ///< most images of a forward pass; 0: a worker's threads
+  /// With --shards, of the first GPU of a group: the others. Its workers
+  /// compute each pass with all of them.
+  std::vector<Device> others;
+  /// Of such another GPU: the first one.
+  std::optional<Device> lead;
+  int ranks = 0;  ///< of workers of `lead` that compute here
+  int rows = 0;   ///< most images of a forward pass; 0: a worker's threads
   models::WeightPlacement placement = models::WeightPlacement::resident;
   std::uint64_t required_bytes = 0;   ///< of its own memory; the CPU: 0
   std::uint64_t available_bytes = 0;  ///< the same
@@ -48,9 +54,11 @@ struct JobDevice {
   [[nodiscard]] bool is_gpu() const noexcept {
     return device.kind == DeviceKind::cuda;
   }
-  /// Whether the device's workers need more device memory than is available.
+  /// Whether it computes for any worker.
+  [[nodiscard]] bool is_used() const noexcept { return workers + ranks > 0; }
+  /// Whether what it computes needs more device memory than is available.
   [[nodiscard]] bool is_full() const noexcept {
-    return workers > 0 && required_bytes > available_bytes;
+    return is_used() && required_bytes > available_bytes;
   }
   /// "cpu", "cuda:0 (NVIDIA H200)".
   [[nodiscard]] std::string label() const;
@@ -68,16 +76,25 @@ struct Gpus {
   std::function<std::uint64_t(const JobDevice&)> probe = probe_of;
 };
 
-/// The devices that --device and --dtype mean here, GPUs first. For "auto" all
-/// GPUs that can run the kernels, else the CPU; where an image's recipe is run
-/// again, devices of the kind that made it if there are any.
+/// The devices that --device and --dtype mean here, GPUs first, in groups of
+/// --shards (`group_gpus`). For "auto" all GPUs that can run the kernels, else
+/// the CPU; where an image's recipe is run again, devices of the kind that made
+/// it if there are any.
 /// Errors: Errc::unsupported for a GPU that is not there or too old, and for a
-/// dtype that a device does not have; in a line, before anything is loaded.
+/// dtype that a device does not have; those of group_gpus; in a line, before
+/// anything is loaded.
 [[nodiscard]] std::vector<JobDevice> choose_devices(
     const config::Config& config, const config::Recipe* recipe,
     const kernels::CudaDevices& found, std::vector<std::string>& notes);
 
-/// The kind of each.
+/// Makes groups of --shards GPUs, in their order: the workers of the first
+/// compute with all of them. With TROUPE_RANKS_ON_ONE_GPU in the environment
+/// each GPU is a group by itself, which has all ranks: for tests of the
+/// exchange on a machine with one GPU. Errors: Errc::invalid_argument where
+/// there are no such groups, or a group would have GPUs of two kinds.
+void group_gpus(const config::Config& config, std::vector<JobDevice>& devices);
+
+/// The kind of each that may have workers.
 [[nodiscard]] std::vector<DeviceKind> kinds_of(
     const std::vector<JobDevice>& devices);
 

@@ -37,6 +37,10 @@ void check_gpu_memory(const JobRequest& request) {
               {gpu.available_bytes, gpu.required_bytes},
               std::string(gpu.compute == DType::f32 ? "use --dtype bf16, "
                                                     : "use ") +
+                  (request.num_shards > 1 &&
+                           request.source.denoiser().can_offload()
+                       ? "no --shards (then weights may visit the GPU), "
+                       : "") +
                   "a smaller --batch, a smaller model or --device cpu"));
     }
   }
@@ -65,18 +69,61 @@ void check_shards(const config::Config& config, const JobRequest& request) {
   }
   const std::string place = config.place_of("shards");
   const std::string got = "got " + std::to_string(config.num_shards);
-  require(
-      std::ranges::none_of(request.devices,
-                           [](const JobDevice& one) { return one.is_gpu(); }),
-      Errc::unsupported, place,
-      got + ", expected 1: passes of a GPU cannot be divided yet",
-      "give --device cpu, or use --workers with one of the methods");
   const models::DenoiserInfo info = request.source.info(DType::f32);
+  const auto on_gpus =
+      std::ranges::find_if(request.devices, &JobDevice::is_gpu);
+  const bool has_gpu = on_gpus != request.devices.end();
+  require(
+      !has_gpu || info.shards_on_gpus, Errc::unsupported, place,
+      got + ", expected 1: passes of " + std::string(info.class_name) +
+          " cannot be divided among GPUs yet",
+      request.is_joined
+          ? "start this worker without --shards"
+          : "give --device cpu, or --workers with --method cfg or pipeline");
+  require(!has_gpu || config.shard_plan != config::ShardPlan::ulysses,
+          Errc::unsupported, config.place_of("shard-plan"),
+          "got ulysses, expected gather or auto: GPUs cannot divide heads yet",
+          "leave --shard-plan out");
+  require(!has_gpu || on_gpus->compute != DType::f32 ||
+              !on_gpus->options.batch_invariant,
+          Errc::unsupported, place,
+          got +
+              ", expected 1: in f32, attention of a GPU gives other bytes "
+              "where it is divided",
+          "use --dtype bf16 or f16, or leave --shards out");
   require(config.num_shards <= info.most_shards, Errc::invalid_argument, place,
           got + ", expected at most " + std::to_string(info.most_shards) +
               " for pictures of this size: a shard has at least 128 tokens",
           request.is_joined ? "start this worker with fewer shards"
                             : "give fewer shards or a larger --size");
+}
+
+/// Errors: Errc::unsupported where GPUs of a group are to read only the parts
+/// of the network that they use.
+void check_reading(const config::Config& config, const JobRequest& request) {
+  const bool is_grouped = std::ranges::any_of(
+      request.devices,
+      [](const JobDevice& one) { return !one.others.empty(); });
+  require(!request.reads_in_parts || !is_grouped, Errc::unsupported,
+          config.place_of("shards"),
+          "GPUs that compute together hold the whole network: a worker of a "
+          "company that cuts it reads its part alone",
+          "leave --shards out, or start the job with --method batch");
+}
+
+/// GPUs of a group compute the same bytes. Errors: Errc::unsupported.
+void check_groups(const config::Config& config, const JobRequest& request) {
+  for (const JobDevice& one : request.devices) {
+    if (one.lead && one.is_used()) {
+      const auto lead =
+          std::ranges::find(request.devices, *one.lead, &JobDevice::device);
+      require(one.execution_class == lead->execution_class, Errc::unsupported,
+              config.place_of("shards"),
+              lead->label() + " and " + one.label() +
+                  " compute other bytes: their probes differ",
+              "name GPUs that compute alike (--device), or leave --shards out");
+    }
+  }
 }
 
 /// The speeds by which a cut is chosen: those of the emulated machine, or round
@@ -151,8 +198,15 @@ void make_plan(const config::Config& config, JobRequest& request) {
   config::Plan plan = config::make_plan(config, inputs);
   request.method_with_more_workers =
       config::method_with_more_workers(config, inputs);
-  for (std::size_t d = 0; d < request.devices.size(); ++d) {
-    request.devices[d].workers = plan.device_workers[d];
+  auto workers = plan.device_workers.begin();
+  for (JobDevice& one : request.devices) {
+    one.workers = one.lead ? 0 : *workers++;
+  }
+  for (JobDevice& one : request.devices) {
+    one.ranks = one.lead ? std::ranges::find(request.devices, *one.lead,
+                                             &JobDevice::device)
+                               ->workers
+                         : 0;
   }
   request.num_threads = plan.num_threads;
   // Where shards share memory, ulysses only waits once more.
@@ -168,6 +222,7 @@ void make_plan(const config::Config& config, JobRequest& request) {
       request.is_joined
           ? is_cut
           : !config.listen.empty() && (is_cut || request.only_directs);
+  check_reading(config, request);
 }
 
 /// Rows that a worker can be handed at all, and that pay.
@@ -204,15 +259,15 @@ bool fit_rows(const JobRequest& request, int rows, JobDevice& gpu) {
 /// Sets how many images a GPU takes at once and what that needs: enough work
 /// for one forward pass to outlast its start, as memory allows. Where not even
 /// one fits beside the weights, blocks are offloaded if the network can do
-/// that. False when that is not enough either; the numbers are then the
-/// offloaded ones.
+/// that and its passes are not divided. False when that is not enough either;
+/// the numbers are then the offloaded ones.
 bool fit(const JobRequest& request, int gpu_workers, JobDevice& gpu) {
   const int rows = wanted_rows(request, gpu_workers, gpu.compute);
   gpu.placement = models::WeightPlacement::resident;
   if (fit_rows(request, rows, gpu)) {
     return true;
   }
-  if (!request.source.denoiser().can_offload()) {
+  if (!request.source.denoiser().can_offload() || request.num_shards > 1) {
     return false;
   }
   gpu.placement = models::WeightPlacement::offloaded;
@@ -227,11 +282,18 @@ bool fit_gpus(const Gpus& gpus, JobRequest& request) {
   }
   bool fits = true;
   for (JobDevice& device : request.devices) {
-    if (device.is_gpu() && device.workers > 0) {
+    if (device.is_gpu() && device.is_used()) {
       const kernels::DeviceMemory memory = gpus.memory(device.device.index);
       device.available_bytes = memory.free_bytes;
       device.total_bytes = memory.total_bytes;
       fits = fit(request, workers, device) && fits;
+    }
+  }
+  for (JobDevice& one : request.devices) {
+    if (one.lead) {
+      const auto lead =
+          std::ranges::find(request.devices, *one.lead, &JobDevice::device);
+      lead->rows = std::min(lead->rows, one.rows);
     }
   }
   return fits;
@@ -249,6 +311,7 @@ void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
   }
   std::erase_if(request.devices,
                 [](const JobDevice& gpu) { return gpu.is_full(); });
+  group_gpus(config, request.devices);
   number_classes(request.devices);
   if (request.devices.empty()) {
     config::Config on_cpu = config;
@@ -265,7 +328,7 @@ void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
 void probe_gpus(const Gpus& gpus, JobRequest& request) {
   std::map<std::string, std::uint64_t> probes;
   for (JobDevice& device : request.devices) {
-    if (device.is_gpu() && device.workers > 0) {
+    if (device.is_gpu() && device.is_used()) {
       device.probe = gpus.probe(device);
       probes.try_emplace(device.architecture, device.probe);
       if (device.probe == 0) {
@@ -277,7 +340,7 @@ void probe_gpus(const Gpus& gpus, JobRequest& request) {
   }
   for (JobDevice& device : request.devices) {
     const auto known = probes.find(device.architecture);
-    if (device.workers == 0 && known != probes.end()) {
+    if (!device.is_used() && known != probes.end()) {
       device.probe = known->second;
     }
   }
@@ -400,6 +463,8 @@ JobRequest baseline_of(const JobRequest& request, int threads) {
   baseline.num_shards = 1;
   for (JobDevice& device : baseline.devices) {
     device.workers = 0;
+    device.ranks = 0;
+    device.others.clear();
   }
   baseline.devices.front().workers = 1;
   return baseline;
@@ -421,6 +486,7 @@ void lay_out(const config::Config& config, const Gpus& gpus,
     }
   }
   probe_gpus(gpus, request);
+  check_groups(config, request);
   request.required_bytes = host_bytes(request);
   if (request.prompts.source != nullptr) {
     choose_encoder(config, gpus, request);

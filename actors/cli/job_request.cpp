@@ -294,6 +294,19 @@ config::Config with_emulated_workers(config::Config config) {
   return config;
 }
 
+/// "1 worker on cuda:0", "1 worker × 2 shards on cuda:0,cuda:1".
+std::string describe_gpu_company(const JobDevice& gpu) {
+  std::string text = counted(gpu.workers, "worker");
+  std::string where = to_string(gpu.device);
+  if (!gpu.others.empty()) {
+    text += " × " + counted(gpu.others.size() + 1, "shard");
+    for (const Device& other : gpu.others) {
+      where += "," + to_string(other);
+    }
+  }
+  return text + " on " + where;
+}
+
 }  // namespace
 
 const JobDevice& JobRequest::device_of(int execution_class) const {
@@ -506,8 +519,7 @@ std::string describe_company(const JobRequest& request) {
   std::vector<std::string> parts;
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {
-      parts.push_back(device.is_gpu() ? counted(device.workers, "worker") +
-                                            " on " + to_string(device.device)
+      parts.push_back(device.is_gpu() ? describe_gpu_company(device)
                                       : describe_cpu_company(
                                             device.workers, request.num_threads,
                                             request.num_shards));

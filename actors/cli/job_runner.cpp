@@ -41,12 +41,9 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop,
     : request_(request) {
   encode_prompts(stop, elsewhere);
   const auto start = std::chrono::steady_clock::now();
-  const auto in_use = [](const JobDevice& device) {
-    return device.workers > 0;
-  };
-  auto left = std::ranges::count_if(request.devices, in_use);
+  auto left = std::ranges::count_if(request.devices, &JobDevice::is_used);
   for (const JobDevice& device : request.devices) {
-    if (!in_use(device)) {
+    if (!device.is_used()) {
       continue;
     }
     --left;
@@ -60,6 +57,9 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop,
       }
       lost_.push_back({device.device, current_failure()});
     }
+  }
+  if (!lost_.empty() && workers(request).empty()) {
+    throw to_error(lost_.front().cause);  // each group lacks a GPU
   }
   load_seconds_ = seconds_since(start);
   execution_classes_ = actors::execution_classes(request, weights_hash());
@@ -177,7 +177,10 @@ std::vector<WorkerTraits> JobRunner::workers(const JobRequest& request) const {
   }
   std::erase_if(workers, [this](const WorkerTraits& worker) {
     return std::ranges::any_of(lost_, [&worker](const LostDevice& one) {
-      return one.process == kHomeProcess && one.device == worker.device;
+      return one.process == kHomeProcess &&
+             (one.device == worker.device ||
+              std::ranges::find(worker.others, one.device) !=
+                  worker.others.end());
     });
   });
   return workers;

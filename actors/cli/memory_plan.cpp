@@ -221,14 +221,23 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
                                          gpu.compute, gpu.placement);
   // The network takes all rows at once.
   const int branches = request.job.guidance.is_on() ? 2 : 1;
-  const std::uint64_t worker =
-      needs.network.of_rows(1) *
-          static_cast<std::uint64_t>(gpu.rows * branches) +
-      needs.network.visiting_bytes + needs.decode_bytes + kGpuOverhead;
+  std::uint64_t worker = needs.network.of_rows(1) *
+                             static_cast<std::uint64_t>(gpu.rows * branches) +
+                         needs.network.visiting_bytes + kGpuOverhead;
+  if (gpu.lead || !gpu.others.empty()) {
+    // What ranks exchange is there twice (ShardContext::share): less than a
+    // pass.
+    worker += needs.network.of_rows(1);
+  }
+  std::uint64_t values = 0;
+  if (!gpu.lead) {  // which steps and decodes
+    worker += needs.decode_bytes;
+    values = sample_value_bytes(request, DeviceKind::cuda);
+  }
   return needs.weights_bytes - unread_bytes(request, gpu) +
-         prepared_bytes(request, gpu.compute) +
-         sample_value_bytes(request, DeviceKind::cuda) +
-         static_cast<std::uint64_t>(std::max(gpu.workers, 1)) * worker;
+         prepared_bytes(request, gpu.compute) + values +
+         static_cast<std::uint64_t>(std::max(gpu.workers + gpu.ranks, 1)) *
+             worker;
 }
 
 std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {

@@ -56,7 +56,7 @@ void describe(const JobRequest& request, RunSummary& summary) {
   summary.dtype = request.dtypes();
   summary.notes = request.notes;
   for (const JobDevice& device : request.devices) {
-    if (device.workers > 0) {
+    if (device.is_used()) {
       summary.devices.push_back({device.label(), "used", {}});
       if (device.is_gpu()) {
         summary.bits = bits_mode(device.options);

@@ -183,7 +183,7 @@ void remark(const Config& config, const JobRequest& request,
        request.dtypes());
   std::vector<std::string> devices;
   for (const JobDevice& device : request.devices) {
-    if (device.workers > 0) {
+    if (device.is_used()) {
       devices.push_back(device.label());
     }
   }

@@ -61,6 +61,94 @@ TEST(Company, TakesEveryGpuByItself) {
             "1 worker on cuda:0 and 1 worker on cuda:1");
 }
 
+/// So many shards of a network of 256 tokens.
+config::Config divided(const std::string& devices, int shards) {
+  config::Config config = job(devices);
+  config.random_weights = "dit-tiny";
+  config.size = {32, 32};
+  config.num_shards = shards;
+  return config;
+}
+
+TEST(Company, MakesGroupsOfGpusThatDivideAPicture) {
+  const Gpus four =
+      machine({gpu(0, "A", 9), gpu(1, "A", 9), gpu(2, "B", 9), gpu(3, "B", 9)});
+  const JobRequest request = make_request(divided("cuda", 2), nullptr, four);
+  ASSERT_EQ(request.devices.size(), 4U);
+  const std::vector<WorkerTraits> workers =
+      workers_of(request.devices, 1, request.num_shards, request.max_rows);
+  ASSERT_EQ(workers.size(), 2U);
+  for (int w = 0; w < 2; ++w) {
+    const WorkerTraits& one = workers[static_cast<std::size_t>(w)];
+    EXPECT_EQ(one.device, (Device{DeviceKind::cuda, 2 * w}));
+    EXPECT_EQ(one.others, (std::vector<Device>{{DeviceKind::cuda, 2 * w + 1}}));
+    EXPECT_EQ(one.shards, 1);
+  }
+  EXPECT_EQ(describe_company(request),
+            "1 worker × 2 shards on cuda:0,cuda:1 and "
+            "1 worker × 2 shards on cuda:2,cuda:3");
+  // Each of a group has the weights; the first one has values and pictures.
+  const JobDevice& lead = request.devices[0];
+  const JobDevice& other = request.devices[1];
+  EXPECT_TRUE(lead.is_used() && other.is_used());
+  EXPECT_GT(other.required_bytes, kGpuOverhead);
+  EXPECT_GT(lead.required_bytes, other.required_bytes);
+  EXPECT_EQ(other.value_budget, 0U);
+  EXPECT_EQ(num_threads(workers), 4) << "each rank has one";
+  // One sample keeps one group busy.
+  config::Config one = divided("cuda", 2);
+  one.samples = {0, 1};
+  one.method.kind = samplers::MethodKind::sequential;
+  EXPECT_EQ(describe_company(make_request(one, nullptr, four)),
+            "1 worker × 2 shards on cuda:0,cuda:1");
+}
+
+TEST(Company, RefusesShardsThatNoGroupOfGpusHas) {
+  const auto refused = [](const config::Config& config,
+                          std::vector<kernels::CudaDevice> gpus) {
+    return refusal(config, machine(std::move(gpus)));
+  };
+  EXPECT_TRUE(
+      contains(refused(divided("cuda:0", 2), {gpu(0, "A", 9), gpu(1, "A", 9)}),
+               "[--shards] more shards than GPUs: got 2, expected at most 1"));
+  EXPECT_TRUE(
+      contains(refused(divided("cuda", 2),
+                       {gpu(0, "A", 9), gpu(1, "A", 9), gpu(2, "A", 9)}),
+               "[--shards] GPUs are left over: got 3 GPUs for 2 shards each"));
+  EXPECT_TRUE(contains(
+      refused(divided("cuda", 2), {gpu(0, "A", 9), gpu(1, "B", 9)}),
+      "[--shards] GPUs of two kinds would compute a picture together: got "
+      "cuda:0 (A) and cuda:1 (B)"));
+  EXPECT_TRUE(
+      contains(refused(divided("cuda", 2), {gpu(0, "A", 8), gpu(1, "A", 9)}),
+               "[--shards] GPUs of two kinds"));
+  const std::vector<kernels::CudaDevice> two = {gpu(0, "A", 9), gpu(1, "A", 9)};
+  config::Config config = divided("cuda", 2);
+  config.compute = config::ComputeType::f32;
+  EXPECT_TRUE(contains(refused(config, two),
+                       "[--shards] got 2, expected 1: in "
+                       "f32, attention of a GPU"));
+  config = divided("cuda", 2);
+  config.random_weights = "sd15";
+  config.size.reset();
+  config.classes = {};
+  config.prompts = {"a fox"};
+  EXPECT_TRUE(contains(refused(config, two),
+                       "passes of UNet2DConditionModel cannot be divided"));
+  config = divided("cuda", 2);
+  config.listen = "tcp://127.0.0.1:5555";
+  config.num_workers = 1;
+  config.method.kind = samplers::MethodKind::pipeline;
+  EXPECT_TRUE(contains(refused(config, two),
+                       "GPUs that compute together hold the whole network"));
+  Gpus unlike = machine(two);
+  unlike.probe = [](const JobDevice& one) {
+    return static_cast<std::uint64_t>(one.device.index + 1);
+  };
+  EXPECT_TRUE(contains(refusal(divided("cuda", 2), unlike),
+                       "cuda:0 (A) and cuda:1 (A) compute other bytes"));
+}
+
 TEST(Company, StaysOnTheCpuWhereThereIsNoGpu) {
   const JobRequest request = make_request(job("auto"), nullptr, no_gpu());
   ASSERT_EQ(request.devices.size(), 1U);

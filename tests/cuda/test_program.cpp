@@ -117,6 +117,43 @@ TEST(ProgramOnGpu, GivesTheSameBytesOnOneGpuAndOnTwo) {
             one);
 }
 
+TEST(ProgramOnGpu, DividesAPictureAmongGpus) {
+  // Other algorithms of the library have other bits for fewer rows.
+  const auto drawn = [](int gpus, std::vector<std::string> more,
+                        bool is_steady = true) {
+    Program::Environment environment = {"EMULATED_GPUS=" +
+                                        std::to_string(gpus)};
+    if (is_steady) {
+      environment.push_back("EMULATED_STEADY=1");
+    }
+    more.insert(more.end(), {"--steps", "2", "--samples", "2", "--size", "32"});
+    return sample(more, environment);
+  };
+  const std::string one = hash_of(drawn(1, {"--device", "cuda:0"}));
+  const std::vector<std::string> two = {"--device", "cuda:0,cuda:1", "--shards",
+                                        "2"};
+  const auto with = [](std::vector<std::string> arguments,
+                       const std::vector<std::string>& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const Outcome shared = drawn(2, two);
+  EXPECT_EQ(hash_of(shared), one);
+  EXPECT_EQ(shared.json()["workers"], 1);
+  EXPECT_EQ(shared.json()["devices"].size(), 2U);
+  EXPECT_EQ(
+      hash_of(drawn(2, with(two, {"--method", "pipeline", "--segments", "2"}))),
+      one);
+  EXPECT_EQ(hash_of(drawn(
+                4, {"--device", "cuda", "--shards", "2", "--method", "cfg"})),
+            one);
+  const Outcome refused = drawn(2, two, false);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("cuBLASLt computes other bits for"),
+            std::string::npos)
+      << refused.err << refused.out;
+}
+
 TEST(ProgramOnGpu, LetsWeightsVisitAGpuThatIsTooSmall) {
   const std::vector<std::string> here = {"--device", "cuda:0",  "--method",
                                          "batch",    "--batch", "1"};

@@ -1,5 +1,6 @@
 #include "tests/cuda/emulator/blas.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -16,9 +17,18 @@
 namespace troupe::emulator {
 namespace {
 
+/// EMULATED_STEADY.
+BlasBehaviour default_behaviour() {
+  BlasBehaviour behaviour;
+  if (std::getenv("EMULATED_STEADY") != nullptr) {
+    behaviour.order = {BlasAlgorithm::steady};
+  }
+  return behaviour;
+}
+
 struct State {
   std::mutex mutex;
-  BlasBehaviour behaviour;
+  BlasBehaviour behaviour = default_behaviour();
   BlasCounters counters;
 };
 
