@@ -225,7 +225,7 @@ void group_gpus(const config::Config& config, std::vector<JobDevice>& devices) {
       gpus.push_back(&one);
     }
   }
-  if (std::getenv("TROUPE_RANKS_ON_ONE_GPU") != nullptr) {
+  if (std::getenv("RANKS_ON_ONE_GPU") != nullptr) {
     for (JobDevice* gpu : gpus) {
       gpu->others.assign(size - 1, gpu->device);
     }

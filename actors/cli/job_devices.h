@@ -88,7 +88,7 @@ struct Gpus {
     const kernels::CudaDevices& found, std::vector<std::string>& notes);
 
 /// Makes groups of --shards GPUs, in their order: the workers of the first
-/// compute with all of them. With TROUPE_RANKS_ON_ONE_GPU in the environment
+/// compute with all of them. With RANKS_ON_ONE_GPU in the environment
 /// each GPU is a group by itself, which has all ranks: for tests of the
 /// exchange on a machine with one GPU. Errors: Errc::invalid_argument where
 /// there are no such groups, or a group would have GPUs of two kinds.

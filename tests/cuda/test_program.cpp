@@ -147,6 +147,11 @@ TEST(ProgramOnGpu, DividesAPictureAmongGpus) {
   EXPECT_EQ(hash_of(drawn(
                 4, {"--device", "cuda", "--shards", "2", "--method", "cfg"})),
             one);
+  // As a machine with one GPU tries the exchange.
+  EXPECT_EQ(hash_of(sample({"--device", "cuda:0", "--shards", "2", "--steps",
+                            "2", "--samples", "2", "--size", "32"},
+                           {"EMULATED_STEADY=1", "RANKS_ON_ONE_GPU=1"})),
+            one);
   const Outcome refused = drawn(2, two, false);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.err.find("cuBLASLt computes other bits for"),
