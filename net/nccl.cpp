@@ -285,6 +285,10 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
+  [[nodiscard]] static bool is_past(TimePoint time) {
+    return SteadyTime::now() >= time;
+  }
+
   void check_locked() const {
     if (ended_) {
       throw *ended_;
@@ -353,9 +357,12 @@ class NcclCommunicator final : public Communicator {
   void settle(const Waiting& waiting, ncclResult_t result) {
     Pause pause;
     while (result == ncclInProgress) {
-      check_waiting(waiting);
+      const bool is_late = is_past(waiting.call.deadline);
       pause();
       result = its_->state();
+      if (result == ncclInProgress) {
+        check_waiting(waiting, is_late);
+      }
     }
     check_state(result, waiting.peers);
   }
@@ -363,6 +370,7 @@ class NcclCommunicator final : public Communicator {
   void wait_for_stream(const Waiting& waiting) {
     Pause pause;
     while (true) {
+      const bool is_late = is_past(waiting.call.deadline);
       const cudaError_t status = cudaStreamQuery(its_->stream);
       // An aborted exchange lets the stream run on over garbage.
       check_state(its_->state(), waiting.peers);
@@ -372,17 +380,18 @@ class NcclCommunicator final : public Communicator {
       if (status != cudaErrorNotReady) {
         check_cuda(status);
       }
-      check_waiting(waiting);
+      check_waiting(waiting, is_late);
       pause();
     }
   }
 
-  void check_waiting(const Waiting& waiting) {
+  /// is_late: the deadline was over before the last look.
+  void check_waiting(const Waiting& waiting, bool is_late) {
     {
       const std::lock_guard lock(mutex_);
       check_locked();
     }
-    if (SteadyTime::now() >= waiting.call.deadline) {
+    if (is_late) {
       throw peers_late(waiting.peers, waiting.call.tag);
     }
   }

@@ -241,7 +241,7 @@ TEST(ShardContext, DefaultIsTheWholeWithoutExchange) {
   EXPECT_EQ(shard.world_size(), 1);
   EXPECT_EQ(shard.own(77).begin, 0);
   EXPECT_EQ(shard.own(77).end, 77);
-  EXPECT_EQ(shard.share({2, 3}, DType::bf16).shape(), (Shape{2, 3}));
+  EXPECT_EQ(shard.share({2, 3}, DType::bf16, {}).shape(), (Shape{2, 3}));
   shard.meet();
 }
 
