@@ -9,11 +9,12 @@ namespace troupe::actors {
 namespace {
 
 /// A rank's tensors may be used again two meetings later. Before a rank comes
-/// to meeting g + 1, it has queued its copies of generation g, so its event
-/// there stands behind them; every rank's queue waits for the events of all
-/// others at g + 1, and what it writes, or releases, in generation g + 2 comes
-/// behind that. The same goes for what the host has of a rank: others look at
-/// events and tensors of generation g before they come to g + 1.
+/// to meeting g + 1, it has queued its copies of generation g, so its event of
+/// meeting g + 1 stands behind these copies. Every rank's queue waits at g + 1
+/// for the events of all other ranks. So a rank writes or releases tensors of
+/// generation g + 2 only behind all copies of generation g. The same holds for
+/// the host's events and tensors: other ranks read those of generation g before
+/// they come to g + 1.
 class DeviceRank final : public RankTeam::Rank {
  public:
   using Rank::Rank;
@@ -60,7 +61,7 @@ class DeviceRank final : public RankTeam::Rank {
   /// once all ranks have come.
   void take() override {
     const auto parity = static_cast<std::size_t>(generation() % 2);
-    // Each rank begins with another one, so that all links are used.
+    // Ranks begin with different peers, so that all links are used.
     for (std::size_t i = 1; i < peers_.size(); ++i) {
       const std::size_t p =
           (static_cast<std::size_t>(rank()) + i) % peers_.size();

@@ -46,7 +46,7 @@ class ThreadRank final : public RankTeam::Rank {
              std::shared_ptr<SharedSlots> slots)
       : Rank(std::move(ctx)), slots_(std::move(slots)) {}
 
-  /// One memory for all: nothing is copied, so nobody asks who reads what.
+  /// All ranks share one memory, so no block is copied.
   [[nodiscard]] Tensor share(
       const Shape& shape, DType dtype,
       const std::function<SharedBlocks(int rank)>& /*of_rank*/) override {

@@ -27,13 +27,13 @@ inline constexpr std::string_view kCommunicatorPlace = "communicator";
 /// them by then is not said, so a send and a receive that wait for each other
 /// belong in one `exchange`.
 ///
-/// Messages from one rank to another arrive in the order in which they were
-/// sent. Each bears a tag and a size; another tag or size than the receiver
+/// Messages between two ranks arrive in the order of their sending. Each bears
+/// a tag and a size; another tag or size than the receiver
 /// expects means that the ranks disagree about what they compute.
 ///
-/// An operation that fails ends the communicator: every later one fails with
-/// the same error, and ranks that wait for this one fail, too. Bytes that were
-/// to be received are then undefined. Errors (all operations):
+/// An operation that fails ends the communicator: every later operation fails
+/// with the same error, and ranks that wait for this rank fail, too. Bytes that
+/// were to be received are then undefined. Errors (all operations):
 ///   Errc::unreachable       a peer was not there by the deadline, or its
 ///                           communicator has ended; names the peer
 ///   Errc::interrupted       `abort` was called here
@@ -82,8 +82,8 @@ class Communicator {
   virtual void check() = 0;
 
   /// Issues all sends and receives together. Messages without bytes are not
-  /// sent. Messages of a rank to itself are copied; there are as many sends as
-  /// receives of them.
+  /// sent. Messages of a rank to itself are copied; a send to this rank has its
+  /// receive in the same call.
   void exchange(const Call& call, std::span<const Send> sends,
                 std::span<const Receive> receives);
 
@@ -91,12 +91,14 @@ class Communicator {
   void receive(const Call& call, int from, std::span<std::byte> bytes);
   /// Gives the bytes of rank `root` to all of the group.
   void broadcast(const Call& call, int root, std::span<std::byte> bytes);
-  /// Gives the bytes of every member to all. parts: one for each member, which
-  /// may differ in size; this rank's is as large as `mine`, and may be `mine`.
+  /// Gives the bytes of every member to all members. parts: memory for the
+  /// bytes of each member; sizes may differ. This rank's part is as large as
+  /// `mine`, and may be `mine`.
   void all_gather(const Call& call, std::span<const std::byte> mine,
                   std::span<const std::span<std::byte>> parts);
-  /// Gives every member something else. to, from: one for each member; those
-  /// of two members for each other have one size.
+  /// Gives every member other bytes. to: bytes for each member; from: memory
+  /// for the bytes of each member. What member a sends to b has the size that b
+  /// expects from a.
   void all_to_all(const Call& call,
                   std::span<const std::span<const std::byte>> to,
                   std::span<const std::span<std::byte>> from);

@@ -115,8 +115,8 @@ class InprocCommunicator final : public Communicator {
     }
   }
 
-  /// Takes what is there, and removes it from `left`. Returns whether something
-  /// is left.
+  /// Takes messages that have arrived, and removes their receives from `left`.
+  /// Returns whether receives are left.
   bool take_all(const Call& call, std::vector<Receive>& left,
                 std::unique_lock<std::mutex>& lock) {
     // From the first one each time: while the lock was open, one may have come

@@ -67,8 +67,8 @@ struct Buffer {
   std::size_t bytes = 0;
 };
 
-/// What NCCL and CUDA hold for a rank. The thread that ends it owns it too, so
-/// it may outlive the communicator.
+/// NCCL's and CUDA's objects of a rank. The thread that aborts them shares
+/// their ownership, so they may outlive the communicator.
 struct NcclRank {
   NcclLibrary library;
   int device = 0;
@@ -153,7 +153,7 @@ struct NcclRank {
   }
 };
 
-/// One message says which operation the next one is of.
+/// Stands before each message, and says its operation.
 struct NcclHead {
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;

@@ -14,9 +14,9 @@
 
 namespace troupe::net {
 
-/// Names a new group of ranks. One rank makes it and the caller gives it to the
-/// others. Who knows it can join, so it is a secret. Never used twice: each
-/// epoch of a group has its own.
+/// Names a new group of ranks. One rank makes the id, and the caller gives it
+/// to the other ranks. A process that knows the id can join, so the id is a
+/// secret. An id is never used twice: each epoch of a group has its own.
 using NcclId = std::array<std::byte, 128>;
 
 /// Errors: Errc::unsupported where the library is missing or too old;

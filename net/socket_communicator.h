@@ -26,12 +26,12 @@ struct SocketOptions {
   /// Of all ranks. That of this rank is not used.
   std::vector<RankAddress> addresses;
   /// Drawn at random for each forming of a group, the same at all its ranks.
-  /// What bears another one is dropped.
+  /// Messages of another epoch are dropped.
   std::uint64_t epoch = 0;
 };
 
-/// A rank that listens before it knows the others: they are told its endpoint,
-/// and it theirs. Thread: one.
+/// A rank that listens before it knows the endpoints of other ranks. The caller
+/// tells each rank the endpoints of all. Thread: one.
 class RankListener {
  public:
   virtual ~RankListener() = default;

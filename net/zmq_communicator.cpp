@@ -16,9 +16,9 @@
 #include "net/zmq_poller.h"
 #include "net/zmq_socket.h"
 
-// Each rank has one socket that all others send to, and one for each of them
-// that it sends with. Frames are those of links (link_frame.h); their session
-// is (epoch, number of the sending rank), and they are
+// A rank receives through one socket, and sends to each other rank through a
+// socket of its own. Frames are those of links (link_frame.h); their
+// session is (epoch, number of the sending rank), and they are
 //
 //   record  part of a message [sequence number, tag, bytes of the message,
 //           offset]
@@ -30,7 +30,7 @@ namespace troupe::net {
 namespace {
 
 constexpr std::size_t kPartBytes = std::size_t{256} << 10U;
-/// Parts for one rank that it has not taken.
+/// Message parts that a receiver may leave untaken before the sender stops.
 constexpr std::uint64_t kMostUntaken = 16;
 /// A connection that ends may leave frames that arrive a little later.
 constexpr Duration kGoneAfter = std::chrono::milliseconds(100);
@@ -63,7 +63,7 @@ struct ArrivedPart {
   std::shared_ptr<ZmqFrame> frame;
 };
 
-/// Bytes of a caller who waits until nobody needs them.
+/// The caller's memory: the caller waits until the socket has copied it.
 [[nodiscard]] SharedBytes borrowed(std::span<const std::byte> bytes) {
   return {{std::shared_ptr<std::byte>(), const_cast<std::byte*>(bytes.data())},
           bytes.size()};
@@ -504,7 +504,7 @@ class ZmqCommunicator final : public Communicator {
     for (Peer& peer : peers_) {
       if (peer.gone_at && now >= *peer.gone_at + kGoneAfter) {
         peer.gone_at.reset();
-        // Its last frames were there before the end of its connection.
+        // The peer's last frames arrived before its connection ended.
         while (drain()) {
         }
         const std::lock_guard lock(mutex_);

@@ -38,10 +38,10 @@ struct JobDevice {
   DeviceOptions options;
   int execution_class = 0;  ///< devices with equal numbers compute alike
   int workers = 0;
-  /// With --shards, of the first GPU of a group: the others. Its workers
-  /// compute each pass with all of them.
+  /// Of the first GPU of a group (--shards): the other GPUs of the group.
+  /// Workers of the first GPU compute each pass with all GPUs of the group.
   std::vector<Device> others;
-  /// Of such another GPU: the first one.
+  /// Of another GPU of a group: the first GPU.
   std::optional<Device> lead;
   int ranks = 0;  ///< of workers of `lead` that compute here
   int rows = 0;   ///< most images of a forward pass; 0: a worker's threads

@@ -283,8 +283,8 @@ void count_conditions(JobRequest& request) {
           : 0);
 }
 
-/// Emulated devices are workers with one thread, of the CPU; where they compute
-/// each pass together, so many of them are one worker.
+/// Each emulated device is a worker with one thread of the CPU. With --shards
+/// N, each N emulated devices are one worker.
 config::Config with_emulated_workers(config::Config config) {
   if (config.emulation.devices) {
     config.num_workers = *config.emulation.devices / config.num_shards;

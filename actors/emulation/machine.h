@@ -9,8 +9,8 @@
 
 namespace troupe::actors::emulation {
 
-/// What devices that compute each pass together do for one row (plan `gather`):
-/// models::ShardFigures of the slowest of them.
+/// Work and exchanges of one row's pass by devices that compute it together:
+/// models::ShardFigures of the slowest device.
 struct ShardWork {
   int devices = 1;    ///< of each worker
   double share = 1;   ///< of a pass by one device alone

@@ -20,7 +20,7 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-/// Rows of both; where there are none, it is empty and begins as `a`.
+/// Rows of both ranges. If there are none, an empty range at the begin of `a`.
 [[nodiscard]] inline RowRange intersection(RowRange a, RowRange b) {
   const RowRange both{a.begin > b.begin ? a.begin : b.begin,
                       a.end < b.end ? a.end : b.end};
@@ -33,13 +33,13 @@ struct SharedBlock {
   RowRange columns;
 };
 
-/// What of a shared tensor one rank writes, and what it reads of others.
+/// Blocks of a shared tensor: written by a rank, and read by it.
 struct SharedBlocks {
   std::vector<SharedBlock> written;
   std::vector<SharedBlock> read;
 };
 
-/// What one rank reads of what another wrote.
+/// Blocks that `writer` wrote and `reader` reads.
 [[nodiscard]] inline std::vector<SharedBlock> common_blocks(
     const SharedBlocks& writer, const SharedBlocks& reader) {
   std::vector<SharedBlock> common;

@@ -33,7 +33,7 @@ RowRange blocks_of(RowRange pixels) {
   return {up(pixels.begin), up(pixels.end)};
 }
 
-/// A rank's rows, and those that it reads, of `width` elements each.
+/// Blocks of whole rows, of `width` elements.
 SharedBlocks exchanged(RowRange written, RowRange read, std::int64_t width) {
   return {.written = {{written, {0, width}}}, .read = {{read, {0, width}}}};
 }

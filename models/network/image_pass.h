@@ -79,17 +79,17 @@ class ImagePass {
   void norm_conv(const Tensor& x, const kernels::ImagePart& image,
                  const NormWeights& weights, const GroupNormStyle& style,
                  const kernels::PackedConv2d& layer, Tensor& out);
-  /// Pixels of x with both sides doubled, to the sides of `to`: those that
-  /// this rank's part of layer(…) is made of.
+  /// Doubles both sides of x, to the sides of `to`. out gets the pixels that
+  /// `layer` reads for this rank's part of its result.
   /// Shapes: out [B, pixels of read_for(layer, to, to), C].
   void upsample(const Tensor& x, const kernels::ImagePart& from,
                 const kernels::PackedConv2d& layer,
                 const kernels::ImagePart& to, Tensor& out);
 
-  /// Pixels that this rank writes, and after `meet` all of them.
+  /// An image that ranks write together.
   struct Shared {
-    Tensor own;  ///< [B, n, C]
-    Tensor all;  ///< [B, pixels, C]
+    Tensor own;  ///< [B, n, C], this rank's pixels
+    Tensor all;  ///< [B, pixels, C], to be read after `meet`
   };
   /// Memory for them; without ranks from the workspace. `meet` must follow
   /// before any other layer here.
@@ -117,8 +117,8 @@ class ImagePass {
   /// and other pixels from `shared`.
   void collect(const Tensor& x, const kernels::ImagePart& image,
                const Tensor& shared, RowRange wanted, const Tensor& to);
-  /// Pixels of x that `read_by` says of this rank: [B, n, C]. Ranks exchange
-  /// nothing where each has what it reads.
+  /// The pixels of x that this rank reads, as `read_by` says: [B, n, C]. If
+  /// every rank has the pixels that it reads, nothing is exchanged.
   [[nodiscard]] Tensor fetch(const Tensor& x, const kernels::ImagePart& image,
                              const ReadBy& read_by);
   /// Shared moments of all blocks, of which this rank's are filled.

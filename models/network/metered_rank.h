@@ -24,7 +24,7 @@ class MeteredRank final : public ShardContext {
   void meet() override;
 
   [[nodiscard]] int exchanges() const noexcept { return exchanges_; }
-  /// Bytes that other ranks wrote and this one reads.
+  /// Bytes that this rank reads of other ranks' blocks.
   [[nodiscard]] std::uint64_t received_bytes() const noexcept {
     return received_bytes_;
   }

@@ -76,8 +76,8 @@ class Pass {
   /// This rank's tokens of `all` [B, N, …] or, for `own_rows`, of `all` [N, …].
   [[nodiscard]] Tensor own(const Tensor& all) const;
   [[nodiscard]] Tensor own_rows(const Tensor& all) const;
-  /// What a product over this rank's tokens of N is part of (WholeItem). Where
-  /// there is one rank, and on a CPU, nobody needs it: empty.
+  /// The whole that a product over this rank's tokens belongs to (WholeItem).
+  /// Empty for one rank, and on a CPU.
   [[nodiscard]] kernels::WholeItem whole_of(std::int64_t tokens) const;
   /// The same for a stream of the state.
   [[nodiscard]] kernels::WholeItem whole(std::size_t stream = 0) const {

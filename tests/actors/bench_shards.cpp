@@ -3,7 +3,7 @@
 // half: it sleeps as long as it computes.
 //   bench_shards NAME@SIDE f32|bf16 [GROUPS [PASSES]]
 // NAME: a bundled model with random weights; SIDE: of the latents. Ways take
-// turns, so that what else the machine does is the same for all. Prints medians
+// turns, so that other load of the machine slows all ways alike. Prints medians
 // without the first three passes, in which shares find their size. Asserts
 // nothing.
 

@@ -211,7 +211,7 @@ TEST_P(EmulatedCompany, GoesOnWithoutAGpuThatIsLost) {
   }
 }
 
-/// A network whose ranks exchange something in each pass.
+/// A network whose ranks meet in each pass.
 class Exchanging final : public Scaling {
  public:
   Exchanging() : Scaling(2) {}
@@ -219,7 +219,8 @@ class Exchanging final : public Scaling {
                 std::span<samplers::EvaluateRow> rows) override {
     with_ranks(ctx, [](ExecContext& on, ShardContext& shard) {
       const Tensor all = shard.share({2, 8}, DType::f32, [](int rank) {
-        return SharedRows{.written = {{rank, rank + 1}}, .read = {0, 2}};
+        return SharedBlocks{.written = {{{rank, rank + 1}, {0, 8}}},
+                            .read = {{{0, 2}, {0, 8}}}};
       });
       Tensor mine = all.slice(shard.rank(), shard.rank() + 1);
       kernels::copy(on, Tensor::zeros({1, 8}, DType::f32), mine);

@@ -12,7 +12,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using Call = Communicator::Call;
 
-/// So many bytes that say from whom and for whom they are.
+/// `size` bytes that name their sender and receiver.
 Bytes pattern(int from, int to, std::size_t size) {
   Bytes bytes(size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -336,8 +336,7 @@ TEST_P(CommunicatorTest, NonsenseIsRefusedAndEndsNothing) {
   }));
 }
 
-/// A rank that waits for another one, in every way there is. The other one is
-/// the last.
+/// An operation in which a rank waits for the last rank.
 struct Waiting {
   std::string name;
   std::function<void(Communicator&, const Call&, std::span<std::byte>)> wait;

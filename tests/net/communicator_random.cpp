@@ -55,8 +55,9 @@ int ranks_of_program(std::uint64_t seed) {
       1 + std::min(hash_of({seed, 1}) % 16, hash_of({seed, 2}) % 16));
 }
 
-/// What one rank does in a program, and what it gets. Every rank draws the same
-/// steps. What it sends depends on all that it has got before.
+/// One rank's run of a program, with the bytes that it receives. Every rank
+/// draws the same steps. The bytes that a rank sends depend on all bytes that
+/// it received before.
 class ProgramRank {
  public:
   ProgramRank(TestRank& self, std::uint64_t seed)
@@ -146,7 +147,7 @@ class ProgramRank {
     return kept_.back()->span();
   }
 
-  /// Of what one rank sends to another in this step.
+  /// Size of the message from rank `from` to rank `to` in this step.
   [[nodiscard]] std::size_t size_between(int from, int to,
                                          std::uint64_t which = 0) const {
     return size_from(hash_of(

@@ -131,7 +131,7 @@ void check_settled(const ncclComm& comm) {
 
 std::size_t draw_looks() { return draw(nccl().faults.most_looks + 1); }
 
-/// What the others of a rank that fails or is aborted see of it.
+/// Errors that other ranks get when a rank fails or is aborted.
 void tell_others(const ncclComm& failed) {
   for (ncclComm* other : failed.clique->members) {
     if (other != nullptr && other != &failed && !other->looks_until_error &&
