@@ -204,6 +204,7 @@ struct RunSummary {
   std::int64_t rounds = 0;
   int workers = 0;
   int threads = 0;
+  int shards = 1;
   std::string dtype;
   double wall_seconds = 0;
   double encode_seconds = 0;
@@ -252,7 +253,9 @@ void visit_fields(auto& visit, AnyConst<RunSummary> auto& r) {
   visit({"nfe", "network calls of all images"}, r.nfe);
   visit({"rounds", "network calls that had to follow one another"}, r.rounds);
   visit({"workers", "workers of the company"}, r.workers);
-  visit({"threads", "threads of each CPU worker"}, r.threads);
+  visit({"threads", "threads of each CPU worker, or of each of its shards"},
+        r.threads);
+  visit({"shards", "that compute each picture of a worker together"}, r.shards);
   visit({"dtype", "f32, bf16, f16; several with commas"}, r.dtype);
   visit({"wall_seconds", "from the first task to the last file"},
         r.wall_seconds);

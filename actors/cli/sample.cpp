@@ -53,6 +53,7 @@ void describe(const JobRequest& request, RunSummary& summary) {
   summary.guidance = request.job.guidance.scale;
   summary.workers = request.num_workers();
   summary.threads = request.num_threads;
+  summary.shards = request.num_shards;
   summary.dtype = request.dtypes();
   summary.notes = request.notes;
   for (const JobDevice& device : request.devices) {
