@@ -86,10 +86,6 @@ void check_mask(const ExecContext& ctx, const AttentionMask& mask,
   }
 }
 
-}  // namespace
-
-namespace {
-
 void attend(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
             const HeadsView& v, std::int64_t num_heads, std::int64_t head_dim,
             HeadsView out, const WholeItem& whole, const AttentionMask& mask) {

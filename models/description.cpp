@@ -26,8 +26,22 @@ std::uint64_t ShardFigures::most_received_bytes() const {
       ->received_bytes;
 }
 
-std::uint64_t ShardFigures::most_pass_bytes() const {
-  return std::ranges::max_element(ranks, {}, &Rank::pass_bytes)->pass_bytes;
+std::uint64_t ShardFigures::most_bytes() const {
+  std::uint64_t most = 0;
+  for (const Rank& rank : ranks) {
+    most = std::max(most, rank.pass_bytes + rank.shared_bytes);
+  }
+  return most;
+}
+
+std::uint64_t ShardFigures::bytes_in_one_memory() const {
+  std::uint64_t own = 0;
+  std::uint64_t shared = 0;
+  for (const Rank& rank : ranks) {
+    own += rank.pass_bytes;
+    shared = std::max(shared, rank.shared_bytes);
+  }
+  return own + shared;
 }
 
 ShardFigures DenoiserDescription::shard_figures(const Shape& /*latents*/,

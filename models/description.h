@@ -57,7 +57,8 @@ struct ShardFigures {
   struct Rank {
     double flops = 0;
     std::uint64_t received_bytes = 0;  ///< of what other ranks wrote
-    std::uint64_t pass_bytes = 0;      ///< its activations, and what it shares
+    std::uint64_t pass_bytes = 0;      ///< its own activations
+    std::uint64_t shared_bytes = 0;    ///< tensors that it shares
   };
   std::vector<Rank> ranks;
   int exchanges = 0;
@@ -65,7 +66,10 @@ struct ShardFigures {
   /// The most operations of a rank over those of a pass by one rank alone.
   [[nodiscard]] double slowest_share(double flops_alone) const;
   [[nodiscard]] std::uint64_t most_received_bytes() const;
-  [[nodiscard]] std::uint64_t most_pass_bytes() const;
+  /// Activations and shared tensors of the rank with the most of them.
+  [[nodiscard]] std::uint64_t most_bytes() const;
+  /// Of all ranks together, if they share one memory.
+  [[nodiscard]] std::uint64_t bytes_in_one_memory() const;
 };
 
 /// What SDXL is told of a picture, in pixels: the sides of its original, how

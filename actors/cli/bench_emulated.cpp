@@ -37,6 +37,7 @@ emulation::ShardWork shard_work(const JobRequest& request, AttentionPlan plan,
   const models::ShardFigures figures = request.source.denoiser().shard_figures(
       request.source.latent_shape(), compute, DeviceKind::cpu, plan, devices);
   return {.devices = devices,
+          .plan = plan,
           .share = figures.slowest_share(request.source.info(compute).flops()),
           .exchanges = figures.exchanges,
           .received_bytes = figures.most_received_bytes()};
@@ -195,7 +196,7 @@ void print_table(const JobRequest& request, const Machine& machine,
   constexpr auto kColumns = std::to_array<Column>(
       {{"emul. sec.", "modelled seconds"},
        {"× 1 dev.", "times as fast as one device of speed 1"},
-       {"busy", "share of the time that the devices compute"},
+       {"busy", "share of the time that the devices compute or exchange"},
        {"÷ bound", "seconds by the least that any order of the work takes"},
        {"÷ list", "seconds by those of a list schedule of the same passes"}});
   explain_columns(kColumns);

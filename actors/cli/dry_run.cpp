@@ -129,8 +129,9 @@ void print_shard_plans(const PlanSummary& plan) {
   }
   fmt::print(
       "Figures are those of the slowest shard in a pass of one image. Times "
-      "suppose a device or free cores for each shard, and leave exchanges "
-      "out.\n");
+      "are "
+      "the measured pass, scaled by the share; each shard needs a device or "
+      "free cores.\n");
 }
 
 void print_plan(const JobRequest& request, const RunOutputs& outputs,

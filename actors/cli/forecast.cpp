@@ -193,6 +193,7 @@ struct TimedWorkers {
   int threads = 1;  ///< of each shard
   int shards = 1;   ///< of each
   int rows = 1;     ///< of each
+  AttentionPlan plan = AttentionPlan::gather;
 };
 
 /// Seconds of a pass with random weights by each of so many workers at once.
@@ -207,8 +208,8 @@ double worker_seconds(const TimedPass& pass, const JobDevice& device,
     contexts.push_back(std::make_unique<ExecContext>(
         workers.threads * workers.shards, device.device, device.options));
     if (workers.shards > 1) {
-      contexts.back()->set_team(
-          std::make_shared<ThreadTeam>(*contexts.back(), workers.shards));
+      contexts.back()->set_team(std::make_shared<ThreadTeam>(
+          *contexts.back(), workers.shards, workers.plan));
     }
   }
   const std::stop_callback action(stop.token(), [&contexts] {
@@ -273,18 +274,27 @@ std::optional<Pace> measure_pace(const JobRequest& request,
                        : memory_info().available_bytes)) {
     return std::nullopt;
   }
-  double seconds =
-      worker_seconds(*pass, device, {workers, threads, shards, rows}, stop);
+  double seconds = worker_seconds(
+      *pass, device, {workers, threads, shards, rows, request.attention_plan},
+      stop);
   // Workers beyond the cores, and several on one GPU, wait for each other.
   seconds *= std::max(device.workers, 1) / static_cast<double>(workers);
   const models::DenoiserInfo timed = network.info(latents, device.compute);
   const double flops = rows * timed.flops();
   const double whole = request.source.info(device.compute).flops();
-  // Of a group one GPU is timed. What the others say in a pass is left out.
+  // Of a group one GPU is timed. Exchanges are left out.
   const std::size_t gpus = device.others.size() + 1;
+  const double share =
+      gpus == 1
+          ? 1
+          : request.source.denoiser()
+                .shard_figures(request.source.latent_shape(), device.compute,
+                               DeviceKind::cuda, request.attention_plan,
+                               static_cast<int>(gpus))
+                .slowest_share(whole);
   return Pace{
-      .row_seconds = seconds / flops * whole / static_cast<double>(gpus),
-      .flops_per_second = flops / seconds * static_cast<double>(gpus),
+      .row_seconds = seconds / flops * whole * share,
+      .flops_per_second = flops / seconds,
       .how = fmt::format("{} through {} of {} blocks took {:.3g} s{}, {} {}{}",
                          counted(rows, "row"), timed.blocks.size(),
                          request.source.num_blocks(), seconds,
@@ -372,7 +382,11 @@ std::vector<ShardPlan> shard_plans(const JobRequest& request) {
   const DeviceKind kind = device.is_gpu() ? DeviceKind::cuda : DeviceKind::cpu;
   const ModelSource& source = request.source;
   const models::DenoiserInfo info = source.info(device.compute);
-  if (info.most_shards < 2 || (device.is_gpu() && !info.shards_on_gpus)) {
+  const bool is_refused =
+      device.is_gpu() &&
+      (!info.shards_on_gpus ||
+       (device.compute == DType::f32 && device.options.batch_invariant));
+  if (info.most_shards < 2 || is_refused) {
     return {};
   }
   std::set<int> wanted = {2, 4, 8, request.num_shards};
@@ -389,6 +403,9 @@ std::vector<ShardPlan> shard_plans(const JobRequest& request) {
              std::pair{"gather", AttentionPlan::gather},
              std::pair{"ulysses", AttentionPlan::ulysses},
          }) {
+      if (device.is_gpu() && plan != AttentionPlan::gather) {
+        continue;  // GPUs do not divide heads yet
+      }
       const models::ShardFigures figures = source.denoiser().shard_figures(
           source.latent_shape(), device.compute, kind, plan, shards);
       plans.push_back({.plan = name,
@@ -396,7 +413,7 @@ std::vector<ShardPlan> shard_plans(const JobRequest& request) {
                        .share = figures.slowest_share(info.flops()),
                        .exchanges = figures.exchanges,
                        .received_bytes = figures.most_received_bytes(),
-                       .memory_bytes = figures.most_pass_bytes()});
+                       .memory_bytes = figures.most_bytes()});
     }
   }
   return plans;
@@ -426,8 +443,12 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
       (request.job.guidance.is_on() ? 2U : 1U) *
       bytes_of_cuts(info, request.job.cuts, method.cut).crossing;
   plan.shard_plans = shard_plans(request);
-  const auto now = std::ranges::find(plan.shard_plans, request.num_shards,
-                                     &ShardPlan::shards);
+  const bool by_heads = request.attention_plan == AttentionPlan::ulysses;
+  const auto now =
+      std::ranges::find_if(plan.shard_plans, [&](const ShardPlan& one) {
+        return one.shards == request.num_shards &&
+               (one.shards == 1 || by_heads == (one.plan == "ulysses"));
+      });
   if (request.only_directs) {
     plan.measured = "other processes compute";
     return plan;

@@ -63,8 +63,12 @@ void check_cores(JobRequest& request) {
 
 /// Errors: Errc::invalid_argument, Errc::unsupported where the passes cannot be
 /// divided.
-void check_shards(const config::Config& config, const JobRequest& request) {
+void check_shards(const config::Config& config, JobRequest& request) {
   if (config.num_shards == 1) {
+    if (config.shard_plan != config::ShardPlan::automatic) {
+      request.notes.push_back(config.place_of("shard-plan") +
+                              " does nothing without --shards");
+    }
     return;
   }
   const std::string place = config.place_of("shards");
@@ -96,6 +100,19 @@ void check_shards(const config::Config& config, const JobRequest& request) {
               " for pictures of this size: a shard has at least 128 tokens",
           request.is_joined ? "start this worker with fewer shards"
                             : "give fewer shards or a larger --size");
+  constexpr double kWasteful = 1.5;
+  const double share =
+      request.source.denoiser()
+          .shard_figures(request.source.latent_shape(), DType::f32,
+                         has_gpu ? DeviceKind::cuda : DeviceKind::cpu,
+                         request.attention_plan, config.num_shards)
+          .slowest_share(info.flops());
+  if (share * config.num_shards > kWasteful) {
+    request.notes.push_back(fmt::format(
+        "each of {} shards computes {:.0f} % of a pass: all of them compute "
+        "what is too small to be divided; --dry-run compares numbers of shards",
+        config.num_shards, 100 * share));
+  }
 }
 
 /// Errors: Errc::unsupported where GPUs of a group are to read only the parts
@@ -302,15 +319,19 @@ bool fit_gpus(const Gpus& gpus, JobRequest& request) {
 /// Devices that "auto" chose and that have no room are left out.
 void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
                          JobRequest& request) {
+  // The first GPU of each group that has a full one.
+  std::vector<Device> full;
   for (const JobDevice& gpu : request.devices) {
     if (gpu.is_full()) {
+      full.push_back(gpu.lead.value_or(gpu.device));
       request.notes.push_back(fmt::format(
           "{} is left out: got {} free, expected {}", gpu.label(),
           human_bytes(gpu.available_bytes), human_bytes(gpu.required_bytes)));
     }
   }
-  std::erase_if(request.devices,
-                [](const JobDevice& gpu) { return gpu.is_full(); });
+  std::erase_if(request.devices, [&full](const JobDevice& gpu) {
+    return std::ranges::find(full, gpu.lead.value_or(gpu.device)) != full.end();
+  });
   group_gpus(config, request.devices);
   number_classes(request.devices);
   if (request.devices.empty()) {

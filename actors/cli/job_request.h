@@ -31,8 +31,8 @@ struct JobRequest {
   std::vector<JobDevice> devices;  ///< GPUs first
   int num_threads = 1;             ///< of each shard of a CPU worker
   AttentionPlan attention_plan = AttentionPlan::gather;  ///< of the shards
-  int num_shards = 1;                 ///< of each worker of the CPU
-  int max_rows = 0;                   ///< of --batch
+  int num_shards = 1;  ///< groups of threads, or GPUs, of a worker
+  int max_rows = 0;    ///< of --batch
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   JobPrompts prompts;                 ///< the same, where the model takes them
   Tensor init_latents;        ///< [n, C, H, W] or empty; row i for sample i

@@ -116,13 +116,17 @@ std::uint64_t required_bytes(const ModelSource& source, DType compute,
                              int workers, int threads, std::int64_t rows,
                              int shards) {
   const MemoryNeeds needs = memory_needs(source, DeviceKind::cpu, compute);
-  std::uint64_t own = needs.network.of_rows(rows) + needs.decode_bytes +
-                      needs.scratch.of(threads * shards);
-  if (shards > 1) {
-    // What ranks share is there twice (ShardContext::share): less than a pass.
-    // Contexts of ranks have scratch of their own.
-    own += needs.network.pass_bytes + static_cast<std::uint64_t>(shards) *
-                                          needs.network.scratch.of(threads);
+  std::uint64_t own = needs.decode_bytes + needs.scratch.of(threads * shards);
+  if (shards == 1) {
+    own += needs.network.of_rows(rows);
+  } else {
+    // Ranks compute one row at a time, with contexts of their own.
+    own += static_cast<std::uint64_t>(rows) * needs.network.row_bytes +
+           source.denoiser()
+               .shard_figures(source.latent_shape(), compute, DeviceKind::cpu,
+                              AttentionPlan::gather, shards)
+               .bytes_in_one_memory() +
+           static_cast<std::uint64_t>(shards) * needs.scratch.of(threads);
   }
   return needs.weights_bytes +
          own * static_cast<std::uint64_t>(std::max(workers, 1));

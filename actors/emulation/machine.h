@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/grant.h"
+#include "kernels/core/attention_plan.h"
 #include "kernels/core/clock.h"
 
 namespace troupe::actors::emulation {
@@ -12,7 +13,8 @@ namespace troupe::actors::emulation {
 /// Work and exchanges of one row's pass by devices that compute it together:
 /// models::ShardFigures of the slowest device.
 struct ShardWork {
-  int devices = 1;    ///< of each worker
+  int devices = 1;  ///< of each worker
+  AttentionPlan plan = AttentionPlan::gather;
   double share = 1;   ///< of a pass by one device alone
   int exchanges = 0;  ///< each waits for the one before
   std::uint64_t received_bytes = 0;

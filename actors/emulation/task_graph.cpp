@@ -67,6 +67,7 @@ std::vector<std::size_t> hosts_of(int part, const Machine& machine,
 /// over the speeds of the devices that host the part.
 double work(const TaskGraph& graph, const Machine& machine,
             const Placement& placement, int max_rows) {
+  const double slowest = std::ranges::min(machine.speeds);
   double all = 0;
   std::map<int, double> by_part;
   for (const TaskGraph::Node& node : graph.nodes) {
@@ -74,8 +75,10 @@ double work(const TaskGraph& graph, const Machine& machine,
     const double alone = machine.pass_seconds(node.task, rows);
     const double joined =
         machine.pass_seconds(node.task, rows * max_rows) / max_rows;
+    // An exchange takes the slowest device at least so much of its work.
     const double seconds =
-        std::min(alone, joined) * graph.passes[node.pass].slowness;
+        std::min(alone, joined) * graph.passes[node.pass].slowness +
+        machine.exchange_seconds(node.task, rows) * slowest;
     all += seconds;
     if (!spreads(placement, node.task)) {
       by_part[node.task.part] += seconds;

@@ -219,17 +219,25 @@ void ImagePass::norm_conv(const Tensor& x, const ImagePart& image,
   kernels::conv2d(ctx_, normed, read, layer, out, own(image));
 }
 
-void ImagePass::upsample(const Tensor& x, const ImagePart& from,
-                         const PackedConv2d& layer, const ImagePart& to,
-                         Tensor& out) {
-  const Workspace::Scope scope(ctx_.workspace());
-  const auto read_by = [&](int rank) {
-    return kernels::read_for_upsampling(layer.read_for(part_of(rank, to), to),
-                                        from);
-  };
-  const Tensor small = fetch(x, from, read_by);
-  kernels::upsample_nearest2x(ctx_, small, read_by(shard_.rank()), out,
-                              read_for(layer, to, to));
+void ImagePass::upsample_conv(PingPong& hidden, const ImagePart& from,
+                              const PackedConv2d& layer, const ImagePart& to) {
+  const ImagePart read = read_for(layer, to, to);
+  const std::int64_t items = hidden.now().dim(0);
+  hidden.apply({items, read.pixels.size(), layer.in_channels()},
+               [&](const Tensor& x, Tensor& out) {
+                 const Workspace::Scope scope(ctx_.workspace());
+                 const auto read_by = [&](int rank) {
+                   return kernels::read_for_upsampling(
+                       layer.read_for(part_of(rank, to), to), from);
+                 };
+                 const Tensor small = fetch(x, from, read_by);
+                 kernels::upsample_nearest2x(ctx_, small,
+                                             read_by(shard_.rank()), out, read);
+               });
+  hidden.apply({items, own(to).pixels.size(), layer.out_channels()},
+               [&](const Tensor& x, Tensor& out) {
+                 kernels::conv2d(ctx_, x, read, layer, out, own(to));
+               });
 }
 
 ImagePass::Shared ImagePass::share(std::int64_t items, const ImagePart& image,

@@ -9,6 +9,7 @@
 #include "kernels/core/shard_context.h"
 #include "kernels/image_part.h"
 #include "models/layers/norm_weights.h"
+#include "models/layers/ping_pong.h"
 
 namespace troupe::models {
 
@@ -54,14 +55,6 @@ class ImagePass {
   [[nodiscard]] kernels::ImagePart own(const kernels::ImagePart& image) const {
     return part_of(shard_.rank(), image);
   }
-  /// What `upsample` leaves for `conv`, which then makes this rank's part of
-  /// `to`.
-  [[nodiscard]] kernels::ImagePart read_for(
-      const kernels::PackedConv2d& layer, const kernels::ImagePart& to,
-      const kernels::ImagePart& from) const {
-    return layer.read_for(own(to), from);
-  }
-
   /// out = layer(x). Of `from` and `to` the sides alone count.
   /// Shapes: x [B, n, I] and out [B, n', O], this rank's part of each.
   void conv(const Tensor& x, const kernels::ImagePart& from,
@@ -79,12 +72,11 @@ class ImagePass {
   void norm_conv(const Tensor& x, const kernels::ImagePart& image,
                  const NormWeights& weights, const GroupNormStyle& style,
                  const kernels::PackedConv2d& layer, Tensor& out);
-  /// Doubles both sides of x, to the sides of `to`. out gets the pixels that
-  /// `layer` reads for this rank's part of its result.
-  /// Shapes: out [B, pixels of read_for(layer, to, to), C].
-  void upsample(const Tensor& x, const kernels::ImagePart& from,
-                const kernels::PackedConv2d& layer,
-                const kernels::ImagePart& to, Tensor& out);
+  /// Doubles both sides of hidden.now() by nearest neighbour, to the sides of
+  /// `to`, and then convolves it.
+  void upsample_conv(PingPong& hidden, const kernels::ImagePart& from,
+                     const kernels::PackedConv2d& layer,
+                     const kernels::ImagePart& to);
 
   /// An image that ranks write together.
   struct Shared {
@@ -105,6 +97,13 @@ class ImagePass {
  private:
   using ReadBy = std::function<kernels::ImagePart(int rank)>;
 
+  /// The pixels of an image with the sides of `from` that `layer` reads for
+  /// this rank's part of `to`.
+  [[nodiscard]] kernels::ImagePart read_for(
+      const kernels::PackedConv2d& layer, const kernels::ImagePart& to,
+      const kernels::ImagePart& from) const {
+    return layer.read_for(own(to), from);
+  }
   [[nodiscard]] kernels::ImagePart part_of(
       int rank, const kernels::ImagePart& image) const {
     return {image.height, image.width,

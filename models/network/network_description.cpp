@@ -264,10 +264,10 @@ ShardFigures NetworkDescription::shard_figures(const Shape& latents,
     MeteredRank rank(fresh, plan, r, world_size);
     driver.predict(fresh, rank, batch, std::span(&output, 1));
     figures.exchanges = rank.exchanges();
-    figures.ranks.push_back(
-        {.flops = fresh.meter().flops(),
-         .received_bytes = rank.received_bytes(),
-         .pass_bytes = fresh.workspace().peak_bytes() + rank.shared_bytes()});
+    figures.ranks.push_back({.flops = fresh.meter().flops(),
+                             .received_bytes = rank.received_bytes(),
+                             .pass_bytes = fresh.workspace().peak_bytes(),
+                             .shared_bytes = rank.shared_bytes()});
   }
   return figures;
 }

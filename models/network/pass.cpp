@@ -123,7 +123,9 @@ const Pass::Shared& Pass::shared(const Tensor& own) const {
   const std::byte* const first = own.bytes().data();
   for (const Shared& one : shared_) {
     const std::byte* const begin = one.all.bytes().data();
-    if (begin <= first && first <= begin + one.all.num_bytes()) {
+    // A rank without tokens has an empty view, perhaps at the end.
+    const std::byte* const end = begin + one.all.num_bytes();
+    if (begin <= first && (own.empty() ? first <= end : first < end)) {
       return one;
     }
   }

@@ -534,29 +534,12 @@ class UNet final : public Network {
     state.skips.pop_back();
     add_transformer(pass, stage, unit, out);
     if (unit.upsamples()) {
-      upsample(pass, stage, unit, hidden);
+      // To the sides of the next skip; that tensor may be in another segment.
+      pass.image().upsample_conv(hidden, image_at(pass, unit.halvings),
+                                 *weights_of(stage).sampler,
+                                 image_at(pass, unit.out_halvings()));
     }
     state.streams[0].x = hidden.now();
-  }
-
-  /// To the sides of the next skip; that tensor may be in another segment.
-  void upsample(Pass& pass, int stage, const UNetUnit& unit,
-                PingPong& hidden) const {
-    const kernels::PackedConv2d& layer = *weights_of(stage).sampler;
-    ImagePass& image = pass.image();
-    const ImagePart small = image_at(pass, unit.halvings);
-    const ImagePart large = image_at(pass, unit.out_halvings());
-    const ImagePart read = image.read_for(layer, large, large);
-    const ImagePart own = image.own(large);
-    const auto shape = [&](const ImagePart& part) {
-      return Shape{pass.rows(), part.pixels.size(), unit.out_channels};
-    };
-    hidden.apply(shape(read), [&](const Tensor& from, Tensor& to) {
-      image.upsample(from, small, layer, large, to);
-    });
-    hidden.apply(shape(own), [&](const Tensor& from, Tensor& to) {
-      kernels::conv2d(pass.ctx(), from, read, layer, to, own);
-    });
   }
 
   void resnet(Pass& pass, int stage, int index, const Tensor& x,

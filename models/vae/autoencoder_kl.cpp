@@ -202,17 +202,7 @@ class DecoderPass {
   void upsample(const kernels::PackedConv2d& layer) {
     const ImagePart large =
         ImagePart::whole(2 * sides_.height, 2 * sides_.width);
-    const ImagePart read = image_.read_for(layer, large, large);
-    const ImagePart own = image_.own(large);
-    const std::int64_t channels = layer.in_channels();
-    hidden_.apply({1, read.pixels.size(), channels},
-                  [&](const Tensor& from, Tensor& to) {
-                    image_.upsample(from, sides_, layer, large, to);
-                  });
-    hidden_.apply({1, own.pixels.size(), layer.out_channels()},
-                  [&](const Tensor& from, Tensor& to) {
-                    kernels::conv2d(image_.ctx(), from, read, layer, to, own);
-                  });
+    image_.upsample_conv(hidden_, sides_, layer, large);
     sides_ = large;
   }
 

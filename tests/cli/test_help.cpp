@@ -183,6 +183,9 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
            {"-o", image, "--size", "18", "--save", "latents=" + latents}),
        0);
   look(tiny_sample({"-n", "2", "-o", folder.path("out"), "--dry-run"}), 0);
+  look(overridden(tiny_sample({"-o", folder.path("out"), "--dry-run"}),
+                  {"--size", "64"}),
+       0);
   look(tiny_sample({"-o", folder.path("b.jpg")}), 2);
   look({"schedule", "--steps", "5"}, 0);
   look({"schedule", "--steps", "0"}, 2);

@@ -160,7 +160,7 @@ TEST(NetworkMeter, CountsWhatRanksDoAndExchange) {
               attended);
     EXPECT_EQ(static_cast<std::int64_t>(figures.ranks[0].received_bytes),
               attended + others * config.width() * std::int64_t{sizeof(float)});
-    EXPECT_LT(figures.most_pass_bytes(),
+    EXPECT_LT(figures.most_bytes(),
               network->memory(latents, DType::f32).pass_bytes * 2);
   }
 }
