@@ -175,7 +175,7 @@ TEST(Fields, NameEveryMember) {
   expect_all_members<Process>(num_members<ProcessWork>() - 2);
   expect_all_members<JobStatus>(num_members<JobProgress>() - 3);
   expect_all_members<WorkerTraits>(
-      -5);  // process, shards, others, row_seconds, options
+      -6);  // process, shards, plan, others, row_seconds, options
 }
 
 TEST(Wire, IsWhatWireProtoSays) {
