@@ -61,8 +61,9 @@ emulation::ShardWork best_shard_work(const config::Config& config,
     return work.exchanges * emulation::to_seconds(machine.latency()) +
            emulation::to_seconds(machine.transfer(work.received_bytes));
   };
-  return std::ranges::min(
-      {of(AttentionPlan::gather), of(AttentionPlan::ulysses)}, {}, seconds);
+  const emulation::ShardWork gather = of(AttentionPlan::gather);
+  const emulation::ShardWork ulysses = of(AttentionPlan::ulysses);
+  return seconds(ulysses) < seconds(gather) ? ulysses : gather;
 }
 
 /// The mean of each worker's devices: faster ones get more of the tokens.
