@@ -82,8 +82,8 @@ class Communicator {
   virtual void check() = 0;
 
   /// Issues all sends and receives together. Messages without bytes are not
-  /// sent. Messages of a rank to itself are copied; a send to this rank has its
-  /// receive in the same call.
+  /// sent. Messages of a rank to itself are copied; a send to this rank and its
+  /// receive stand in the same call.
   void exchange(const Call& call, std::span<const Send> sends,
                 std::span<const Receive> receives);
 

@@ -67,8 +67,8 @@ struct Buffer {
   std::size_t bytes = 0;
 };
 
-/// NCCL's and CUDA's objects of a rank. The thread that aborts them shares
-/// their ownership, so they may outlive the communicator.
+/// Objects of NCCL and CUDA for one rank. They may outlive the communicator: a
+/// thread that aborts them owns them, too.
 struct NcclRank {
   NcclLibrary library;
   int device = 0;

@@ -17,7 +17,7 @@ namespace troupe::net {
 void check_keys(const Endpoint& endpoint, bool has_keys, std::string_view does);
 
 /// Makes the socket ready to be bound to the endpoint. Returns whether its
-/// frames name whose key they come from.
+/// frames name the sender's key.
 bool prepare_listener(ZmqSocket& socket, const Endpoint& endpoint,
                       const std::optional<LinkKeys>& keys);
 

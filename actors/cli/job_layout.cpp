@@ -319,7 +319,7 @@ bool fit_gpus(const Gpus& gpus, JobRequest& request) {
 /// Devices that "auto" chose and that have no room are left out.
 void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
                          JobRequest& request) {
-  // The first GPU of each group that has a full one.
+  // The first GPU of each group in which some GPU is full.
   std::vector<Device> full;
   for (const JobDevice& gpu : request.devices) {
     if (gpu.is_full()) {
