@@ -97,7 +97,7 @@ bool CoordinatorPolicy::restore_cut(Sample& sample) {
   const auto& [number, calls, cut] = *sample.last_cut;
   sample.method->restore(cut.snapshot);
   sample.calls_when_cut = sample.method->accepted();
-  for (int call = 0; call <= sample.calls_when_cut; ++call) {
+  for (const int call : sample.method->points()) {
     sample.points.insert(call);  // before the loss
   }
   commands_.emplace_back(RestoreCut{sample.index, sample.run, number});

@@ -139,8 +139,8 @@ class CoordinatorPolicy {
     RoomKept room;
     bool is_decoded = false;
     enum class Result : std::uint8_t { elsewhere, asked_for, here };
-    Result result{};   ///< of this run: where it is, or will be
-    TimePoint began;   ///< this run
+    Result result{};                 ///< of this run: where it is, or will be
+    TimePoint began;                 ///< this run
     double ticks = 0;  ///< spent on it since a call was last accepted
     bool was_taken_over = false;  ///< has changed its class to end sooner
     struct KeptCut {
@@ -467,8 +467,9 @@ class CoordinatorPolicy {
 
   CoordinatorOptions options_;  ///< its samples: those that are still wanted
   int calls_per_sample_ = 0;
-  int tasks_per_call_ = 0;  ///< at most
-  int most_ahead_ = 0;      ///< tasks that a sample may have open
+  int tasks_per_call_ = 0;          ///< at most
+  int most_ahead_ = 0;              ///< tasks that a sample may have open
+  samplers::LiveValues most_live_;  ///< of a sample, with so many
   ValueRoom room_;
   /// Groups that wait for room in a memory.
   FlatTable<ValueMemory, std::vector<std::size_t>> full_groups_;

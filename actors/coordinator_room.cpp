@@ -31,7 +31,12 @@ std::optional<ValueMemory> first_memory(const WorkerTraits& worker,
 /// taken when another process joins. Two calls, which hide the way of a result,
 /// are always ahead.
 void CoordinatorPolicy::plan_room() {
-  most_ahead_ = std::max(kMostAhead, tasks_per_call_);
+  const auto set_ahead = [this](int tasks) {
+    most_ahead_ = tasks;
+    most_live_ =
+        samplers::most_live(options_.method, calls_per_sample_, most_ahead_);
+  };
+  set_ahead(std::max(kMostAhead, tasks_per_call_));
   const int least = least_ahead(options_.method);
   std::map<ValueMemory, std::uint64_t> wanted;  // samples
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -52,7 +57,7 @@ void CoordinatorPolicy::plan_room() {
             budget >= sample_bytes(entry.first, true));
   };
   while (most_ahead_ > least && !std::ranges::all_of(wanted, has_all)) {
-    most_ahead_ = std::max(most_ahead_ / 2, least);
+    set_ahead(std::max(most_ahead_ / 2, least));
   }
   set_room();
 }
@@ -87,10 +92,7 @@ std::uint64_t CoordinatorPolicy::budget_of(ValueMemory memory) const {
 std::uint64_t CoordinatorPolicy::sample_bytes(ValueMemory memory,
                                               bool is_cut) const {
   const ValueSizes& sizes = options_.value_sizes;
-  std::uint64_t bytes =
-      bytes_of(options_.method.kind->most_live(options_.method,
-                                               calls_per_sample_, most_ahead_),
-               sizes);
+  std::uint64_t bytes = bytes_of(most_live_, sizes);
   if (is_cut) {
     bytes *= memory == kHomeMemory ? kCopiesWithCutsAtHome : kCopiesWithCuts;
   }

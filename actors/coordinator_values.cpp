@@ -218,22 +218,24 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
   }
 }
 
-/// Asks for what observers get of a solver step: the point of the trajectory
-/// that it leads to, with the first step also the point that it comes from, and
-/// a preview if one is due.
+/// Asks for what observers get of a task: the point of the trajectory that it
+/// makes, with the first step also the point that the step comes from, and of a
+/// step to such a point a preview if one is due.
 void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
   if (!options_.trajectory && options_.preview_every == 0) {
     return;
   }
   const auto step = samplers::step_of(task);
-  if (!step) {
-    return;
-  }
   if (options_.trajectory) {
-    if (task.from == 0) {
+    if (step && task.from == 0) {
       fetch_intermediate(sample, {.call = 0, .state = step->state});
     }
-    fetch_intermediate(sample, {.call = task.to, .state = step->next_state});
+    if (const auto point = samplers::point_of(task)) {
+      fetch_intermediate(sample, {.call = task.to, .state = *point});
+    }
+  }
+  if (!step || !task.is_on_chain) {
+    return;
   }
   if (options_.preview_every > 0 && step->is_final &&
       task.from >= sample.next_preview &&
@@ -327,7 +329,7 @@ bool CoordinatorPolicy::has_shown(const Sample& sample, int call) {
 
 /// Whether observers have all that they must get of the sample.
 bool CoordinatorPolicy::has_shown_all(const Sample& sample) const {
-  const auto num_points = static_cast<std::size_t>(calls_per_sample_) + 1;
+  const auto num_points = static_cast<std::size_t>(sample.method->num_points());
   return (!options_.trajectory || sample.points.size() == num_points) &&
          std::ranges::all_of(sample.intermediates,
                              &Sample::Intermediate::may_be_late);

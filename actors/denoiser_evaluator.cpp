@@ -73,13 +73,14 @@ PreparationPlan plan_preparation(const models::DenoiserInfo& info,
 /// them.
 struct DenoiserEvaluator::Rows {
   Shape latent_shape;
+  std::int64_t ring_blocks;
   std::vector<Tensor> latents;
   std::vector<double> timesteps;
   std::vector<models::PreparedPtr> prepared;  ///< what `conditions` point to
   std::vector<const models::PreparedCondition*> conditions;
 
   [[nodiscard]] models::Batch batch() const {
-    return {latents, timesteps, conditions, latent_shape};
+    return {latents, timesteps, conditions, latent_shape, ring_blocks};
   }
 };
 
@@ -150,6 +151,11 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
   add(!is_cond_first());
 }
 
+DenoiserEvaluator::Rows DenoiserEvaluator::no_rows() const {
+  return {.latent_shape = latent_shape(),
+          .ring_blocks = options_.job.ring_blocks.value_or(1)};
+}
+
 template <typename RowsOn, typename Pass>
 void DenoiserEvaluator::run(ExecContext& ctx, const RowsOn& rows_on,
                             const Pass& pass) {
@@ -198,7 +204,7 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
                                  std::span<samplers::EvaluateRow> rows) {
   const Workspace::Scope scope(ctx.workspace());
   const auto rows_on = [&](ExecContext& on) {
-    Rows forward{.latent_shape = latent_shape()};
+    Rows forward = no_rows();
     for (const samplers::EvaluateRow& row : rows) {
       add_row(on, forward, row.sample_index, row.branch, row.timestep,
               row.latents, has_both(row));
@@ -235,7 +241,7 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
   const std::size_t branches = guided_ ? 2 : 1;
   const bool is_last = segment + 1 == num_segments();
   const auto rows_on = [&](ExecContext& on) {
-    Rows forward{.latent_shape = latent_shape()};
+    Rows forward = no_rows();
     for (const samplers::SegmentRow& row : rows) {
       add_row(on, forward, row.sample_index, Branch::guided, row.timestep,
               row.latents, true);
@@ -289,7 +295,7 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
 
 std::string DenoiserEvaluator::first_non_finite(
     ExecContext& ctx, const samplers::EvaluateRow& row) {
-  Rows forward{.latent_shape = latent_shape()};
+  Rows forward = no_rows();
   add_row(ctx, forward, row.sample_index, row.branch, row.timestep, row.latents,
           has_both(row));
   ShardContext whole;

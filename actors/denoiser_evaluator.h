@@ -79,8 +79,12 @@ class DenoiserEvaluator final : public samplers::Evaluator {
       ExecContext& ctx, const samplers::EvaluateRow& row) override;
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {
-    copy_on(ctx).model.decode(ctx, latents, options_.job.vae_tile,
-                              options_.job.picture_size, pixels);
+    actors::decode(
+        ctx,
+        [this](const ExecContext& on) -> const LoadedModel& {
+          return copy_on(on).model;
+        },
+        latents, options_.job.vae_tile, options_.job.picture_size, pixels);
   }
 
  private:
@@ -99,6 +103,8 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   [[nodiscard]] bool is_cond_first() const {
     return info().branch_order == models::BranchOrder::cond_uncond;
   }
+  /// Of the job, without rows yet.
+  [[nodiscard]] Rows no_rows() const;
   void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
                samplers::Branch branch, double timestep, const Tensor& latents,
                bool needs_both);

@@ -133,6 +133,10 @@ void visit_fields(Visitor& visit, T& r) {
          "of --dtype, for kinds of devices that join later; absent: they "
          "choose"},
         r.dtype);
+  visit(if_any({"ring_blocks",
+                "blocks of keys that attention merges; absent: all keys at "
+                "once"}),
+        r.ring_blocks);
   if constexpr (ShowsFields<Visitor>) {
     visit({"seed_text", "the same as seed, for readers of doubles (jq)"},
           std::to_string(r.seed));

@@ -7,6 +7,7 @@
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/log.h"
 #include "kernels/resize.h"
 
 namespace troupe::actors {
@@ -51,33 +52,49 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
   return options;
 }
 
-}  // namespace
-
-void LoadedModel::decode_as_is(ExecContext& ctx, const Tensor& latents,
-                               std::int64_t tile, Tensor& pixels) const {
-  if (decoder == nullptr) {
-    pixels = kernels::on_host(ctx, latents).clone();
+/// `decode`, as the pixels are decoded.
+void decode_as_is(ExecContext& ctx, const ModelOn& model_on,
+                  const Tensor& latents, std::int64_t tile, Tensor& pixels) {
+  const LoadedModel& here = model_on(ctx);
+  const Tensor on_host = kernels::on_host(ctx, latents);
+  if (here.decoder == nullptr) {
+    pixels = on_host.clone();
     return;
   }
-  const std::shared_ptr<const models::Decoder> network = decoder->get(ctx);
-  const Shape wanted = network->pixel_shape(latents.shape());
+  const Shape wanted = here.decoder->get(ctx)->pixel_shape(latents.shape());
   if (ctx.device().kind != DeviceKind::cpu) {
     pixels = ctx.empty(wanted, DType::f32);
   } else if (pixels.shape() != wanted) {
     pixels = Tensor(wanted, DType::f32);
   }
-  network->decode(ctx, latents, tile, pixels);
+  const auto on_rank = [&](ExecContext& on, ShardContext& shard) {
+    models::ImagePass layers(on, shard);
+    model_on(on).decoder->get(on)->decode(layers, on_host, tile, pixels);
+  };
+  try {
+    with_ranks(ctx, on_rank);
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported || ctx.team() == nullptr) {
+      throw;
+    }
+    // The steps were not in vain: one device can decode alone.
+    log_message(LogLevel::warning,
+                std::string("one device decodes alone: ") + error.what());
+    ShardContext alone;
+    on_rank(ctx, alone);
+  }
 }
 
-void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
-                         std::int64_t tile,
-                         std::span<const std::int64_t> picture,
-                         Tensor& pixels) const {
+}  // namespace
+
+void decode(ExecContext& ctx, const ModelOn& model_on, const Tensor& latents,
+            std::int64_t tile, std::span<const std::int64_t> picture,
+            Tensor& pixels) {
   if (picture.empty()) {
-    return decode_as_is(ctx, latents, tile, pixels);
+    return decode_as_is(ctx, model_on, latents, tile, pixels);
   }
   Tensor decoded;
-  decode_as_is(ctx, latents, tile, decoded);
+  decode_as_is(ctx, model_on, latents, tile, decoded);
   decoded = kernels::on_host(ctx, decoded);
   pixels = Tensor({decoded.dim(0), picture[0], picture[1]}, DType::f32);
   kernels::resize_and_crop(ctx, decoded, pixels);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,21 +27,20 @@ struct LoadedModel {
   /// Of a model that is read in parts: the hash of every tensor, sorted (see
   /// models::WeightSource::note_tensors).
   std::vector<std::uint64_t> tensor_hashes;
-
-  /// Latents [C, …] to pixels [3, H', W'], each on ctx's device or on the host;
-  /// pixels of another shape are replaced. Without a decoder: a copy on the
-  /// host. tile: see JobRecord::vae_tile. picture: height and width to which
-  /// they are scaled and cut, on the host; empty: they stay as they are
-  /// decoded. Errors: those of Decoder::decode. Thread: any, one ctx per
-  /// thread.
-  void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
-              std::span<const std::int64_t> picture, Tensor& pixels) const;
-
- private:
-  /// The same, as they are decoded.
-  void decode_as_is(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
-                    Tensor& pixels) const;
 };
+
+/// The model in the memory of a context's device. Errors: Errc::internal.
+using ModelOn = std::function<const LoadedModel&(const ExecContext& ctx)>;
+
+/// Latents [C, …] to pixels [3, H', W'], each on ctx's device or on the host;
+/// pixels of another shape are replaced. Without a decoder: a copy on the host.
+/// The ranks of ctx's team decode together. tile: see JobRecord::vae_tile.
+/// picture: height and width to which they are scaled and cut, on the host;
+/// empty: they stay as they are decoded. Errors: those of `model_on` and of
+/// Decoder::decode. Thread: any, one ctx per thread.
+void decode(ExecContext& ctx, const ModelOn& model_on, const Tensor& latents,
+            std::int64_t tile, std::span<const std::int64_t> picture,
+            Tensor& pixels);
 
 struct DeviceModel {
   Device device;

@@ -253,10 +253,20 @@ models::ModelDescription checked_model(const JobRecord& job,
   check_classes(job);
   check_picture(job, model, latents);
   check_tiles(job, model, latents);
+  expect(
+      !job.ring_blocks ||
+          (*job.ring_blocks > 1 && *job.ring_blocks <= info.most_ring_blocks),
+      "ring_blocks",
+      "got " + std::to_string(job.ring_blocks.value_or(0)) +
+          ", expected none or 2 to " + std::to_string(info.most_ring_blocks));
   const samplers::Schedule schedule = as_field(
       "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
   expect((job.method.graph != nullptr) == (job.method.kind->graph != nullptr),
          "method", "graph: one belongs to methods that are frozen in it");
+  // A plan of its tasks is made.
+  const auto num_blocks = static_cast<int>(info.blocks.size());
+  expect(samplers::num_network_parts(job.method) <= num_blocks, "method",
+         "num_segments: expected no more than " + counted(num_blocks, "block"));
   as_field("method",
            [&] { (void)samplers::make_method(job.method, schedule); });
   check_cuts(job, info);

@@ -82,6 +82,10 @@ struct JobRecord {
   /// In which type devices compute whose kind has no execution class yet.
   /// Unset: each chooses.
   std::optional<DType> dtype;
+  /// Attention over tokens merges so many blocks of keys (models::Batch), at
+  /// least 2. They follow from the number of tokens: whoever computes, the
+  /// bytes are the same. Unset: attention is to all keys at once.
+  std::optional<int> ring_blocks;
 
   /// Calls of a sample that guidance's interval leaves guided.
   [[nodiscard]] int num_guided_calls() const;

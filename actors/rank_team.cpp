@@ -13,13 +13,13 @@
 namespace troupe::actors {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyTime = std::chrono::steady_clock;
 
 /// How long a rank polls for the others before it sleeps.
 constexpr auto kPoll = std::chrono::microseconds(100);
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+double seconds_since(SteadyTime::time_point begin) {
+  return std::chrono::duration<double>(SteadyTime::now() - begin).count();
 }
 
 /// How much of the way to its measured share a rank goes after one pass: a
@@ -35,9 +35,9 @@ constexpr double kLeast = 0.05;
 /// Returns when `value` is no longer `old`.
 void wait_for_change(const std::atomic<std::uint32_t>& value,
                      std::uint32_t old) {
-  const Clock::time_point begin = Clock::now();
+  const SteadyTime::time_point begin = SteadyTime::now();
   while (value.load(std::memory_order_acquire) == old) {
-    if (Clock::now() - begin > kPoll) {
+    if (SteadyTime::now() - begin > kPoll) {
       return value.wait(old, std::memory_order_acquire);
     }
   }
@@ -80,7 +80,14 @@ RowRange RankTeam::Rank::rows_of(int rank, std::int64_t rows) const {
   return kernels::rows_by_shares(team_->shares_, rank, rows);
 }
 
-void RankTeam::Rank::meet() { team_->meet(*this); }
+void RankTeam::Rank::meet() {
+  apart([this] { team_->meet(*this); });
+}
+
+void RankTeam::Rank::check_team() const {
+  require(!team_->broken_, Errc::interrupted, "shards", "another rank failed");
+  team_->ranks_[0]->ctx_->tick(0);
+}
 
 AttentionPlan RankTeam::Rank::plan() const { return team_->plan_; }
 
@@ -116,10 +123,25 @@ void RankTeam::end_threads() noexcept {
   stop_ = true;
   ++round_;
   round_.notify_all();
-  for (const auto& rank : ranks_) {
-    if (rank->thread_.joinable()) {
-      rank->thread_.join();
+  for (const auto* ranks : {&ranks_, &left_}) {
+    for (const auto& rank : *ranks) {
+      if (rank->thread_.joinable()) {
+        rank->thread_.join();
+      }
     }
+  }
+}
+
+void RankTeam::remove(int rank) {
+  const auto gone = ranks_.begin() + rank;
+  (*gone)->has_left_ = true;  // its thread sees it when the next pass begins
+  left_.push_back(std::move(*gone));
+  ranks_.erase(gone);
+  const double share = shares_[static_cast<std::size_t>(rank)];
+  shares_.erase(shares_.begin() + rank);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    ranks_[r]->index_ = static_cast<int>(r);
+    shares_[r] /= 1 - share;
   }
 }
 
@@ -132,8 +154,9 @@ void RankTeam::fix_shares(std::vector<double> shares) {
 }
 
 void RankTeam::meet(Rank& rank) {
+  rank.check_team();
   rank.leave();
-  const Clock::time_point begin = Clock::now();
+  const SteadyTime::time_point begin = SteadyTime::now();
   const std::uint32_t meeting = meeting_.load(std::memory_order_acquire);
   const auto all = static_cast<std::uint32_t>(ranks_.size());
   if (!broken_ && arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == all) {
@@ -151,7 +174,7 @@ void RankTeam::meet(Rank& rank) {
 }
 
 void RankTeam::compute(Rank& rank, const Pass& pass) noexcept {
-  const Clock::time_point begin = Clock::now();
+  const SteadyTime::time_point begin = SteadyTime::now();
   rank.waited_ = 0;
   rank.shared_ = 0;
   try {
@@ -166,6 +189,7 @@ void RankTeam::compute(Rank& rank, const Pass& pass) noexcept {
     broken_ = true;
     ++meeting_;
     meeting_.notify_all();
+    interrupt();
   }
   rank.seconds_ = seconds_since(begin);
 }
@@ -176,7 +200,7 @@ void RankTeam::serve(Rank& rank) {
   while (true) {
     wait_for_change(round_, round);
     round = round_.load(std::memory_order_acquire);
-    if (stop_) {
+    if (stop_ || rank.has_left_) {
       return;
     }
     compute(rank, *pass_);

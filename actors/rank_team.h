@@ -39,15 +39,27 @@ class RankTeam : public ShardTeam {
     [[nodiscard]] int world_size() const final;
     [[nodiscard]] AttentionPlan plan() const final;
     [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const final;
+    [[nodiscard]] int phase() const final {
+      return static_cast<int>(generation_ % 2);
+    }
     void meet() final;
 
    protected:
+    /// Calls `fn`, which is no part of what a device records.
+    virtual void apart(const std::function<void()>& fn) { fn(); }
     /// The rank has come to a meeting.
     virtual void leave() {}
     /// All ranks have come to it.
     virtual void take() {}
 
     [[nodiscard]] ExecContext& ctx() const { return *ctx_; }
+    /// To be called where the rank waits. Errors: Errc::interrupted where
+    /// another rank failed, or the lead is asked to stop.
+    void check_team() const;
+    /// Another rank of this team, or this one.
+    [[nodiscard]] const Rank& peer(int rank) const {
+      return *team_->ranks_[static_cast<std::size_t>(rank)];
+    }
     /// Meetings so far. What ranks share in generation g is written by nobody
     /// in generation g + 1, when all of them may still read it.
     [[nodiscard]] std::int64_t generation() const { return generation_; }
@@ -64,6 +76,7 @@ class RankTeam : public ShardTeam {
     std::size_t shared_ = 0;
     double seconds_ = 0;  ///< of this pass
     double waited_ = 0;   ///< of these, for others
+    bool has_left_ = false;
     std::thread thread_;  ///< none: the lead's
   };
 
@@ -73,11 +86,6 @@ class RankTeam : public ShardTeam {
 
   void run(const Pass& pass) override;
 
-  /// The share of the tokens that each rank has in the next pass; they sum up
-  /// to 1.
-  [[nodiscard]] const std::vector<double>& shares() const noexcept {
-    return shares_;
-  }
   /// From here on shares stay as they are given, for tests. Each above 0.
   void fix_shares(std::vector<double> shares);
 
@@ -86,6 +94,18 @@ class RankTeam : public ShardTeam {
   /// before; otherwise they are equal. Errors: those of ThreadPool.
   RankTeam(std::vector<std::unique_ptr<Rank>> ranks, AttentionPlan plan,
            bool balances);
+
+  /// A rank has failed: whatever other ranks wait for beside meetings is to
+  /// end. Thread: any, several at once.
+  virtual void interrupt() noexcept {}
+  /// In their order; the first is the lead's.
+  [[nodiscard]] const std::vector<std::unique_ptr<Rank>>& ranks() const {
+    return ranks_;
+  }
+  /// This rank, which is not the lead's, has no part in later passes; those
+  /// behind it move up. Its context lives as long as the team. Not to be called
+  /// during a pass.
+  void remove(int rank);
 
  private:
   /// Runs the pass on a rank. An error there ends the pass of the other ranks.
@@ -97,6 +117,7 @@ class RankTeam : public ShardTeam {
   void balance();
 
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::unique_ptr<Rank>> left_;  ///< were removed
   std::vector<double> shares_;
   AttentionPlan plan_;
   bool balances_;

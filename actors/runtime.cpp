@@ -93,9 +93,11 @@ JobResult to_result(JobHistory record) {
 CoordinatorOptions coordinator_options(const JobSpec& spec) {
   CoordinatorOptions options;
   options.samples = wanted(spec);
-  options.make_method = [parts = spec.parts] {
-    return samplers::make_method(parts.method, *parts.schedule);
-  };
+  options.make_method =
+      [parts = spec.parts,
+       make = samplers::method_maker(spec.parts.method, *spec.parts.schedule)] {
+        return make();
+      };
   options.method = spec.parts.method;
   options.workers = spec.workers;
   for (const WorkerTraits& worker : spec.workers) {

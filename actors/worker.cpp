@@ -88,8 +88,8 @@ WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
   auto ctx = std::make_shared<ExecContext>(traits.threads, traits.device,
                                            traits.options);
   if (!traits.others.empty()) {
-    ctx->set_team(
-        std::make_shared<DeviceTeam>(*ctx, traits.others, traits.options));
+    ctx->set_team(std::make_shared<DeviceTeam>(
+        *ctx, traits.others, traits.options, traits.plan, traits.exchange));
   } else if (traits.shards > 1) {
     ctx->set_team(
         std::make_shared<ThreadTeam>(*ctx, traits.shards, traits.plan));

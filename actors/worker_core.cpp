@@ -150,7 +150,7 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
       result_.outcome = InputsGone{std::move(gone)};
       return;  // its process has lost them, or the sample's run is over
     }
-    queued_ = job.runner.queue(ctx, std::move(bound));
+    queued_ = queue(bound);
   } catch (...) {
     fail();
   }
@@ -159,6 +159,20 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
 }
 
 Execution::~Execution() = default;
+
+std::unique_ptr<QueuedTasks> Execution::queue(
+    const std::vector<BoundTask>& tasks) {
+  while (true) {
+    try {
+      return job_.runner.queue(ctx_, tasks);
+    } catch (...) {
+      // The slots of the tasks are as they were before.
+      if (ctx_.team() == nullptr || !ctx_.team()->can_run_again()) {
+        throw;
+      }
+    }
+  }
+}
 
 bool Execution::is_done() noexcept {
   if (!queued_) {

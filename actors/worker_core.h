@@ -53,6 +53,10 @@ class Execution {
   [[nodiscard]] GrantResult finish() noexcept;
 
  private:
+  /// Queues the tasks, again if a device beside ctx's was lost. Errors: those
+  /// of TaskRunner::queue.
+  [[nodiscard]] std::unique_ptr<samplers::QueuedTasks> queue(
+      const std::vector<samplers::BoundTask>& tasks);
   void fail() noexcept;
   void note_end() noexcept;
   void note_reads(const Grant& grant, const SampleTask& work,

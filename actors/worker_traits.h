@@ -35,6 +35,7 @@ struct WorkerTraits {
   /// GPUs that compute each pass together with `device` (DeviceTeam); known in
   /// its own process alone.
   std::vector<Device> others = {};
+  GpuExchange exchange = GpuExchange::peer;  ///< of these
   /// Seconds that a row took on such a worker in earlier jobs; 0: not known.
   /// Rows are placed by it until results of this job outweigh it.
   double row_seconds = 0;

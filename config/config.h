@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/parse_value.h"
+#include "kernels/core/attention_plan.h"
 #include "kernels/core/device.h"
 #include "kernels/core/isa_level.h"
 #include "samplers/options.h"
@@ -18,8 +19,9 @@ enum class ComputeType : std::uint8_t { automatic, f32, bf16, f16 };
 /// What a GPU may trade: nothing, or that the bits of a row depend on the rows
 /// beside it.
 enum class BitsMode : std::uint8_t { invariant, free };
-/// How shards divide attention (troupe::AttentionPlan).
-enum class ShardPlan : std::uint8_t { automatic, gather, ulysses };
+/// How shards divide attention (troupe::AttentionPlan). ring: as gather, and
+/// the job has as many ring blocks as shards.
+enum class ShardPlan : std::uint8_t { automatic, gather, ulysses, ring };
 /// What happens to a sample when its execution class has no workers left but
 /// another class has some: the sample restarts from the beginning in the other
 /// class, waits for a worker of its own class, or fails.
@@ -132,6 +134,9 @@ struct Config {
   int num_threads = 0;  ///< per shard of a CPU worker; 0: as cores allow
   int num_shards = 1;   ///< groups of threads, or GPUs, of each worker
   ShardPlan shard_plan = ShardPlan::automatic;
+  GpuExchange exchange = GpuExchange::peer;
+  /// Blocks of keys that attention merges; 1: none.
+  std::optional<int> ring_blocks;
   int batch = 0;  ///< most images of a forward pass; 0: as devices like
   ComputeType compute = ComputeType::automatic;
   std::optional<IsaLevel> isa;          ///< of the CPU; unset: the highest
@@ -183,6 +188,10 @@ struct Config {
 
   /// Where each option that was set stood.
   std::map<std::string, Place> places;
+  /// Those of the job; 1: none.
+  [[nodiscard]] int num_ring_blocks() const {
+    return ring_blocks.value_or(shard_plan == ShardPlan::ring ? num_shards : 1);
+  }
   /// The same for errors; the flag of an option that was not set.
   [[nodiscard]] std::string place_of(const std::string& key) const {
     const auto found = places.find(key);

@@ -21,7 +21,9 @@ constexpr const char* list_of(IsaLevel) {
 }
 constexpr const char* list_of(DType) { return "f32 bf16 f16 i64 u8"; }
 constexpr const char* list_of(BitsMode) { return "invariant free"; }
-constexpr const char* list_of(ShardPlan) { return "auto gather ulysses"; }
+constexpr const char* list_of(ShardPlan) { return "auto gather ulysses ring"; }
+constexpr const char* list_of(AttentionPlan) { return "gather ulysses"; }
+constexpr const char* list_of(GpuExchange) { return "peer nccl"; }
 constexpr const char* list_of(ClassChange) { return "begin-anew wait refuse"; }
 constexpr const char* list_of(EncodeOn) { return "auto here workers"; }
 constexpr const char* list_of(DeviceKind) { return "cpu cuda"; }
@@ -52,12 +54,13 @@ constexpr const char* list_of(samplers::Carry) {
   return "identity coefficient deviation";
 }
 constexpr const char* list_of(samplers::InitialGuess) {
-  return "last_point constant_x0";
+  return "last_point constant_x0 linear_x0";
 }
 constexpr const char* list_of(samplers::Accept) {
   return "first_failing settled";
 }
 constexpr const char* list_of(samplers::CutShape) { return "chain onion"; }
+constexpr const char* list_of(samplers::Anchor) { return "draft fresh"; }
 
 template <typename T>
 concept NamedEnum = std::is_enum_v<T> && requires {

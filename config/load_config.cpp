@@ -139,6 +139,25 @@ void check_emulation(const Config& config) {
   }
 }
 
+/// Refuses --shard-plan ring where it says nothing.
+void check_ring(Verb verb, const Config& config) {
+  if (config.shard_plan != ShardPlan::ring ||
+      !find_option("shard-plan")->serves(verb)) {
+    return;
+  }
+  const std::string place = config.place_of("shard-plan");
+  require(verb != Verb::worker, Errc::invalid_argument, place,
+          "got ring, expected auto, gather or ulysses: the job says whether "
+          "attention merges blocks of keys, and into how many they are cut",
+          "leave it out");
+  require(
+      config.num_ring_blocks() > 1, Errc::invalid_argument, place,
+      "got ring without blocks: there is " +
+          std::string(config.ring_blocks ? config.place_of("ring-blocks") + " 1"
+                                         : "one shard"),
+      "give --shards N, or --ring-blocks N of 2 and more");
+}
+
 /// Refuses several methods where one is run.
 void check_one_method(const Config& config) {
   if (!config.methods.empty()) {
@@ -266,6 +285,10 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.negative_prompt_2.clear();
   config.clip_skip = 0;
   config.max_sequence_length = 0;
+  config.ring_blocks.reset();
+  if (config.shard_plan == ShardPlan::ring) {
+    config.shard_plan = ShardPlan::automatic;
+  }
   if (!sources.recipe_needs_latents) {
     config.init_latents.clear();
   }
@@ -393,6 +416,7 @@ Config load_config(Verb verb, const Sources& sources) {
     check_method_options(config, methods);
   }
   check_printing(config);
+  check_ring(verb, config);
   if (verb == Verb::bench) {
     check_emulation(config);
   } else {

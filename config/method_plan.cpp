@@ -4,6 +4,7 @@
 
 #include "config/option_rows.h"
 #include "config/parse_value.h"
+#include "config/suggest.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
@@ -88,16 +89,17 @@ void check_method_options(const Config& config,
         std::ranges::any_of(kinds, takes) || option.get(config).empty()) {
       continue;
     }
-    std::string owners;
+    std::vector<std::string> owners;
     for (const MethodKind owner : samplers::method_table()) {
       if (owner->takes(option.key)) {
-        owners.append(owners.empty() ? "" : " or ").append(owner->name);
+        owners.emplace_back(owner->name);
       }
     }
-    throw Error(
-        Errc::invalid_argument, config.place_of(std::string(option.key)),
-        "this is an option of --method " + owners + ": got method " + names,
-        "leave it out, or choose that method");
+    throw Error(Errc::invalid_argument,
+                config.place_of(std::string(option.key)),
+                "this is an option of --method " + one_of(owners) +
+                    ": got method " + names,
+                "leave it out, or choose that method");
   }
 }
 
@@ -245,7 +247,10 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
           "guide by more than 1, or leave --method out");
   MethodOptions options;
   if (kind->defaults != nullptr) {
-    options = kind->defaults(config.method, inputs.num_calls);
+    constexpr std::uint64_t kMany = 1 << 20;
+    options = kind->defaults(
+        config.method, inputs.num_calls,
+        static_cast<int>(std::min(num_sharers(config, inputs), kMany)));
   }
   options.kind = kind;
   if (kind->takes("segments")) {

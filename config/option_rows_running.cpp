@@ -6,6 +6,7 @@
 
 #include "config/method_plan.h"
 #include "config/option_rows.h"
+#include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -15,12 +16,9 @@ namespace {
 /// "auto, sequential, … or stale": of the table.
 const std::string& shown_methods() {
   static const std::string kShown = [] {
-    const Names names = method_names();
-    std::string text = "auto";
-    for (const std::string& name : names) {
-      text.append(name == names.back() ? " or " : ", ").append(name);
-    }
-    return text;
+    std::vector<std::string> names = method_names();
+    names.insert(names.begin(), "auto");
+    return one_of(names);
   }();
   return kShown;
 }
@@ -132,9 +130,22 @@ std::span<const Option> running_rows() {
        kMethodGroup, often(kMethods), method_field(), "stale, of the preset"},
       {"preset", "", 0, "NAME", "asyncdiff (stride 1) or asyncdiff2 (stride 2)",
        kMethodGroup, often(kBench) | kMethods, preset_field(), "none"},
-      {"window", "window-size", 0, "N", "picard: timesteps iterated together",
+      {"window", "window-size", 0, "N",
+       "picard, draft: timesteps evaluated at once; chords: cores; parareal: "
+       "blocks",
        kMethodGroup, often(kBench) | kMethods, whole(&Method::window_size, 1),
-       "8, at most the model calls of a sample"},
+       "one per worker, from 2 to 8 (draft: to 3); 8 with --accept "
+       "first_failing"},
+      {"anchor", "", 0, "KIND",
+       "draft: begin with the last draft's output (draft), or evaluate the "
+       "refined point (fresh)",
+       kMethodGroup, kMethods, field(&Method::anchor), "draft"},
+      {"outputs", "num-outputs", 0, "N",
+       "chords: outputs waited for; as many as cores: exact", kMethodGroup,
+       kMethods, whole(&Method::num_outputs, 1), "1, the fastest core's"},
+      {"iterations", "", 0, "N",
+       "parareal: corrections; as many as blocks: exact", kMethodGroup,
+       kMethods, whole(&Method::iterations, 1), "1"},
       {"tolerance", "tol", 0, "X",
        by_verb({{kMethods,
                  "picard: a point that changes less is final, 0 is bit-equal "
@@ -145,14 +156,14 @@ std::span<const Option> running_rows() {
                  "pictures) are the same"}}),
        kMethodGroup, often(kBench) | kMethods | kVerify,
        real(&Method::tolerance, 0, kHuge),
-       by_verb({{kMethods, "0.067 / sqrt(model calls), from 0.01 to 0.015"},
-                {kVerify, "0"}})},
+       by_verb({{kMethods, "0.01"}, {kVerify, "0"}})},
       {"carry", "", 0, "KIND", "picard: identity, coefficient or deviation",
        kMethodGroup, kMethods, field(&Method::carry),
        "deviation; identity with --accept first_failing"},
-      {"guess", "initial-guess", 0, "KIND", "picard: last_point or constant_x0",
-       kMethodGroup, kMethods, field(&Method::initial_guess),
-       "constant_x0; last_point with --accept first_failing"},
+      {"guess", "initial-guess", 0, "KIND",
+       "picard: last_point, constant_x0 or linear_x0", kMethodGroup, kMethods,
+       field(&Method::initial_guess),
+       "linear_x0; last_point with --accept first_failing"},
       {"accept", "accept-rule", 0, "KIND",
        "picard: settled, or first_failing (ParaDiGMS)", kMethodGroup, kMethods,
        field(&Method::accept), "settled; first_failing beside --tolerance"},
@@ -174,12 +185,12 @@ std::span<const Option> running_rows() {
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,
        kMethods, whole(&Method::stride, 1, 2), "1"},
       {"warmup", "warmup-steps", 0, "N",
-       "stale: exact model calls at the start (Heun: two a step)", kMethodGroup,
-       kMethods, whole(&Method::warmup_steps, 0), "1"},
+       "stale, draft: exact model calls at the start (Heun: two a step)",
+       kMethodGroup, kMethods, whole(&Method::warmup_steps, 0), "1"},
       {"final-fresh", "final-fresh-steps", 0, "N",
-       "stale: exact steps at the end", kMethodGroup, kMethods,
+       "stale, draft: exact steps at the end", kMethodGroup, kMethods,
        whole(&Method::final_fresh_steps, 0),
-       "a tenth of the model calls; 0 with --preset"},
+       "a tenth of the model calls; 0 with --preset, and for draft"},
       {"device", "devices", 0, "LIST",
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
        often(kSample | kBench) | kComputes | kEncode,
@@ -203,9 +214,27 @@ std::span<const Option> running_rows() {
        "together, with the bytes of one; --threads is for each group",
        kResources, kComputes, whole(&Config::num_shards, 1, 64)},
       {"shard-plan", "", 0, "PLAN",
-       "how shards divide attention: gather (keys and values of all tokens), "
-       "ulysses (some heads of all tokens), or auto",
+       by_verb(
+           {{kRuns,
+             "how shards divide attention: gather (keys and values of all "
+             "tokens), ulysses (some heads of all tokens), ring (as gather, "
+             "with --ring-blocks of as many as there are shards), or auto, "
+             "which is exact: sample and worker time GPUs, and refuse "
+             "shards that are no faster than one"},
+            {kWorker,
+             "how shards divide attention: gather (keys and values of all "
+             "tokens), ulysses (some heads of all tokens), or auto: GPUs are "
+             "timed, and refused if they are no faster than one"}}),
        kResources, kComputes, field(&Config::shard_plan)},
+      {"exchange", "", 0, "WAY",
+       "how GPUs exchange what they divide by --shards: peer (copies between "
+       "their memories) or nccl",
+       kResources, kComputes, field(&Config::exchange)},
+      {"ring-blocks", "", 0, "N",
+       "blocks of keys whose attention is merged: close to the exact bytes, "
+       "and the same for any number of shards; 1: exact",
+       kResources, kRuns, whole(&Config::ring_blocks, 1, 64),
+       "1; with --shard-plan ring as many as --shards"},
       {"batch", "batch-size", 0, "N",
        "most images of a forward pass; 0: as the device likes", kResources,
        kComputes, whole(&Config::batch, 0, 1024)},

@@ -295,6 +295,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
     say(key, find_option(key)->get(told));
   }
   say("vae-tiling", recipe.vae_tile ? "true" : "false");
+  if (recipe.ring_blocks) {
+    say("ring-blocks", std::to_string(*recipe.ring_blocks));
+  }
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));
   say("guidance", to_text(recipe.guidance.scale));

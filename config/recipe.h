@@ -60,6 +60,8 @@ struct Recipe {
   SizeConfig told_negative;  ///< in guidance's other branch; unset: the same
   /// Side of the tiles that it was decoded in, in latents; unset: whole.
   std::optional<std::int64_t> vae_tile;
+  /// Blocks of keys that attention merged; unset: none.
+  std::optional<int> ring_blocks;
   samplers::Guidance guidance;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;

@@ -80,6 +80,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(
       Key{"vae_tile", "side of the decoder's tiles in latents; absent: whole"},
       r.vae_tile);
+  visit(Key{"ring_blocks",
+            "blocks of keys that attention merged; absent: all keys at once"},
+        r.ring_blocks);
   samplers::visit_guidance(visit, r.guidance);
   visit(Key{"dtype", "f32, bf16 or f16"}, r.dtype);
   visit(Key{"isa", "level of the CPU, as --isa names it"}, r.isa);

@@ -170,4 +170,13 @@ std::string join_names(std::span<const std::string> names, std::size_t limit) {
   return text;
 }
 
+std::string one_of(std::span<const std::string> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
 }  // namespace troupe::config

@@ -36,6 +36,9 @@ namespace troupe::config {
 /// The words of a list, which are separated by spaces.
 [[nodiscard]] std::vector<std::string> words(std::string_view list);
 
+/// "a, b or c".
+[[nodiscard]] std::string one_of(std::span<const std::string> names);
+
 /// "a, b, c" of at most `limit` names, then "… (N in all)".
 [[nodiscard]] std::string join_names(std::span<const std::string> names,
                                      std::size_t limit = 16);

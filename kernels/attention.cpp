@@ -1,5 +1,6 @@
 #include "kernels/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -25,10 +26,13 @@ void check_view(std::string_view what, const HeadsView& view,
 WholeItem whole_of(const HeadsView& q, std::int64_t num_heads,
                    std::int64_t head_dim, const WholeItem& whole) {
   const WholeItem item{
-      check_whole("attention", "rows", q.base.dim(1), whole.rows),
-      check_whole("attention", "heads", num_heads, whole.num_heads),
-      whole.row_width,
-      whole.key_width == 0 ? whole.row_width : whole.key_width};
+      .rows = check_whole("attention", "rows", whole.first_row + q.base.dim(1),
+                          whole.rows),
+      .first_row = whole.first_row,
+      .num_heads =
+          check_whole("attention", "heads", num_heads, whole.num_heads),
+      .row_width = whole.row_width,
+      .key_width = whole.key_width == 0 ? whole.row_width : whole.key_width};
   for (const std::int64_t width : {item.row_width, item.key_width}) {
     if (width != 0 && width < item.num_heads * head_dim) {
       throw Error(Errc::shape_mismatch, "attention",
@@ -77,6 +81,15 @@ void check_mask(const ExecContext& ctx, const AttentionMask& mask,
                     " of " + std::to_string(item.rows) + " queries for " +
                     std::to_string(keys) + " keys, expected as many as keys");
   }
+  if (mask.key_blocks < 1 ||
+      (mask.key_blocks > 1 &&
+       (mask.causal || !mask.key_lengths.empty() || !mask.bias.empty()))) {
+    throw Error(Errc::invalid_argument, "attention",
+                "wrong number of key blocks: got " +
+                    std::to_string(mask.key_blocks) +
+                    ", expected at least 1, and 1 beside causal, key lengths "
+                    "and a bias");
+  }
   check_lengths(mask.key_lengths, q.base.dim(0), keys);
   if (!mask.bias.empty()) {
     check_device("attention", ctx.device(), {&mask.bias});
@@ -84,6 +97,23 @@ void check_mask(const ExecContext& ctx, const AttentionMask& mask,
     check_shape("attention", "the bias", mask.bias.shape(),
                 {num_heads, queries, keys});
   }
+}
+
+/// Query rows of an item that are computed for those of q. A GPU without flash
+/// attention computes whole blocks.
+std::int64_t rows_computed(const ExecContext& ctx, const HeadsView& q,
+                           const HeadsView& k, std::int64_t num_heads,
+                           std::int64_t head_dim, const WholeItem& item) {
+  constexpr std::int64_t kWidestFlash = 256;
+  const std::int64_t rows = q.base.dim(1);
+  if (ctx.kind() == DeviceKind::cpu || rows == 0 ||
+      (q.base.dtype() != DType::f32 && head_dim <= kWidestFlash)) {
+    return rows;
+  }
+  const std::int64_t block = product_rows(num_heads, k.base.dim(1), item.rows);
+  const std::int64_t begin = item.first_row / block * block;
+  const std::int64_t end = (item.first_row + rows + block - 1) / block * block;
+  return std::min(end, item.rows) - begin;
 }
 
 void attend(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
@@ -124,17 +154,20 @@ void attend(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     case DeviceKind::cpu:
       return cpu::attention(ctx, q, k, v, num_heads, head_dim, mask, out);
     case DeviceKind::cuda:
-      require(out.base.dim(2) == width, Errc::unsupported, "attention",
-              "the output of a GPU is no part of a wider matrix");
+      require(mask.key_blocks == 1, Errc::unsupported, "attention",
+              "a GPU does not attend to keys in blocks yet");
       return cuda::attention(ctx, q, k, v, num_heads, head_dim, item, mask,
-                             out.base);
+                             out);
     case DeviceKind::meter:
       ctx.meter().add_flops(
-          4.0 * static_cast<double>(q.base.dim(0) * q.base.dim(1)) *
+          4.0 *
+          static_cast<double>(q.base.dim(0) * rows_computed(ctx, q, k,
+                                                            num_heads, head_dim,
+                                                            item)) *
           static_cast<double>(width) * static_cast<double>(k.base.dim(1)));
       if (ctx.kind() == DeviceKind::cpu) {
-        ctx.meter().note_attention(
-            attention_thread_bytes(k.base.dim(1), head_dim, q.base.dtype()));
+        ctx.meter().note_attention(attention_thread_bytes(
+            k.base.dim(1), head_dim, q.base.dtype(), mask.key_blocks));
       }
       return;
   }
@@ -155,13 +188,25 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, HeadsView out, const WholeItem& whole) {
-  attend(ctx, q, k, v, num_heads, head_dim, std::move(out), whole, {});
+               std::int64_t head_dim, HeadsView out, const WholeItem& whole,
+               const AttentionMask& mask) {
+  attend(ctx, q, k, v, num_heads, head_dim, std::move(out), whole, mask);
+}
+
+std::int64_t product_rows(std::int64_t num_heads, std::int64_t keys,
+                          std::int64_t rows) {
+  constexpr std::int64_t kLogitsBytes = std::int64_t{64} << 20U;
+  const std::int64_t row_bytes =
+      num_heads * keys * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t most =
+      std::clamp(kLogitsBytes / row_bytes, std::int64_t{1}, rows);
+  const std::int64_t blocks = (rows + most - 1) / most;
+  return (rows + blocks - 1) / blocks;
 }
 
 std::size_t attention_thread_bytes(std::int64_t keys, std::int64_t head_dim,
-                                   DType dtype) {
-  return cpu::attention_thread_bytes(keys, head_dim, dtype);
+                                   DType dtype, std::int64_t key_blocks) {
+  return cpu::attention_thread_bytes(keys, head_dim, dtype, key_blocks);
 }
 
 }  // namespace troupe::kernels

@@ -25,9 +25,10 @@ struct HeadsView {
   std::int64_t column = 0;  ///< first column of head 0
 };
 
-/// What changes the logits of attention, beside the product of q and k.
+/// What changes attention beside its operands.
 /// A caller that records work (ExecContext::replay) puts all of it into its
-/// key: `scale`, `causal`, every length, and which tensor `bias` is.
+/// key: `scale`, `causal`, every length, which tensor `bias` is, and
+/// `key_blocks`.
 struct AttentionMask {
   /// Factor of the products, above 0; unset: 1/√head_dim. T5 has 1.
   std::optional<float> scale;
@@ -40,6 +41,11 @@ struct AttentionMask {
   /// or empty. Finite. Heads and rows as of q: a shard passes its own heads and
   /// rows, with all keys.
   Tensor bias;
+  /// Keys are cut into so many blocks (`key_block` in row_blocks.h). Attention
+  /// to each of them is computed alone, and merged in f32 in their order: close
+  /// to attention to all keys, but other bits. Without causal, lengths and
+  /// bias; the CPU alone.
+  std::int64_t key_blocks = 1;
 };
 
 /// out = softmax(scale · q·kᵀ + bias) · v over the keys that `mask` leaves, for
@@ -65,13 +71,15 @@ struct AttentionMask {
 ///         of 8: workspace for the logits of one block of rows (at most 64 MiB,
 ///         or one row).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, numbers of the
-///         mask); Errc::unsupported for a shard on a GPU where flash attention
-///         cannot serve the whole (a bias is one reason), or computes a
-///         shard's rows or heads with other bits.
+///         mask); Errc::unsupported on a GPU for key_blocks, for some rows with
+///         a bias, where flash attention computes a shard with other bits, and
+///         without flash attention for some of the heads, or for rows of
+///         another width than the whole's.
 /// Speed:  the first call with a number of keys compiles its products: on the
 ///         CPU some milliseconds, on a GPU with flash attention a second or so.
 /// Thread: any, one ctx per thread.
-/// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1.
+/// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1. The merge of blocks:
+///         Liu et al. 2023, arXiv:2310.01889 (Ring Attention).
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, Tensor& out, const WholeItem& whole = {},
@@ -79,16 +87,21 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 
 /// The same into heads of a wider matrix, for a shard of the heads.
 /// Shapes: out [B, Nq, W] as a view.
-/// Errors: Errc::unsupported on a GPU.
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, HeadsView out,
-               const WholeItem& whole = {});
+               const WholeItem& whole = {}, const AttentionMask& mask = {});
+
+/// Query rows of one call where a GPU has no flash attention: the whole's rows
+/// in equal blocks, each with at most 64 MiB of logits.
+[[nodiscard]] std::int64_t product_rows(std::int64_t num_heads,
+                                        std::int64_t keys, std::int64_t rows);
 
 /// Bytes that one CPU thread takes in an attention call with its own copies of
 /// k and v, without the library's scratch memory. keys ≥ 1.
 [[nodiscard]] std::size_t attention_thread_bytes(std::int64_t keys,
                                                  std::int64_t head_dim,
-                                                 DType dtype);
+                                                 DType dtype,
+                                                 std::int64_t key_blocks = 1);
 
 }  // namespace troupe::kernels

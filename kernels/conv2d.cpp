@@ -101,11 +101,12 @@ void check_parts(std::string_view place, const ImagePart& from,
           from.pixels.end <= from.height * from.width,
       Errc::shape_mismatch, place,
       "got pixels " + std::to_string(from.pixels.begin) + " to " +
-          std::to_string(from.pixels.end) + ", expected " +
-          std::to_string(read.pixels.begin) + " to " +
-          std::to_string(read.pixels.end) + " for pixels " +
+          std::to_string(from.pixels.end) + " for pixels " +
           std::to_string(to.pixels.begin) + " to " +
-          std::to_string(to.pixels.end) + " of " +
+          std::to_string(to.pixels.end) + " of " + std::to_string(to.height) +
+          " × " + std::to_string(to.width) + ", expected pixels " +
+          std::to_string(read.pixels.begin) + " to " +
+          std::to_string(read.pixels.end) + " and sides " +
           std::to_string(whole.height) + " × " + std::to_string(whole.width));
 }
 
@@ -114,9 +115,9 @@ Tensor as_image(const Tensor& pixels, const ImagePart& part) {
       {pixels.dim(0), part.height, part.width, pixels.dim(2)});
 }
 
-void check_takes_parts(std::string_view place, const ExecContext& ctx) {
-  require(ctx.kind() == DeviceKind::cpu, Errc::unsupported, place,
-          "part of an image on a GPU, expected the whole");
+Tensor as_pixels(const Tensor& image) {
+  return image.reshape(
+      {image.dim(0), image.dim(1) * image.dim(2), image.dim(3)});
 }
 
 [[noreturn]] void refuse_weights(const ExecContext& ctx) {
@@ -125,14 +126,21 @@ void check_takes_parts(std::string_view place, const ExecContext& ctx) {
                   to_string(ctx.device()));
 }
 
-void meter_conv2d(ExecContext& ctx, const PackedConv2d::Impl& conv,
-                  const Tensor& x, const Tensor& out) {
+void add_convolution(ExecContext& ctx, const PackedConv2d::Impl& conv,
+                     const Tensor& out) {
   const std::int64_t patch =
       conv.kernel_height * conv.kernel_width * conv.in_channels;
   ctx.meter().add_flops(2.0 * static_cast<double>(out.num_elements()) *
                         static_cast<double>(patch));
   if (ctx.kind() == DeviceKind::cpu) {
     ctx.meter().note_convolution(conv2d_thread_bytes(patch, conv.compute));
+  }
+}
+
+void meter_conv2d(ExecContext& ctx, const PackedConv2d::Impl& conv,
+                  const Tensor& x, const Tensor& out) {
+  add_convolution(ctx, conv, out);
+  if (ctx.kind() == DeviceKind::cpu) {
     return;
   }
   // The GPU's copy with zeros.
@@ -143,6 +151,19 @@ void meter_conv2d(ExecContext& ctx, const PackedConv2d::Impl& conv,
     (void)ctx.workspace().take(
         {x.dim(0), x.dim(1) + rows, x.dim(2) + columns, x.dim(3)}, x.dtype());
   }
+}
+
+void meter_part(ExecContext& ctx, const PackedConv2d::Impl& conv,
+                const Tensor& x, const Tensor& out, std::int64_t rows_around) {
+  add_convolution(ctx, conv, out);
+  if (ctx.kind() == DeviceKind::cpu) {
+    return;
+  }
+  // The GPU's copy of an item with zeros, and the rows that it computes.
+  const Workspace::Scope scope(ctx.workspace());
+  (void)ctx.workspace().take({x.dim(1) + rows_around, x.dim(2)}, x.dtype());
+  (void)ctx.workspace().take({out.dim(1) + rows_around, out.dim(2)},
+                             out.dtype());
 }
 
 }  // namespace
@@ -229,7 +250,6 @@ std::size_t PackedConv2d::num_bytes() const noexcept {
 
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
             Tensor& out) {
-  check_device("conv2d", ctx.device(), {&x, &out});
   const PackedConv2d::Impl& conv = checked_weights(packed, x, out);
   check_rank("conv2d", "x", x, 4);
   check_shape("conv2d", "x", x.shape(),
@@ -238,24 +258,8 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
   const ImagePart to = convolved(conv, from);
   check_shape("conv2d", "out", out.shape(),
               {x.dim(0), to.height, to.width, conv.out_channels});
-  switch (ctx.device().kind) {
-    case DeviceKind::cpu:
-      if (const auto* on_cpu = std::get_if<cpu::ConvWeights>(&conv.weights)) {
-        return cpu::conv2d(ctx, x, from, *on_cpu, out, to);
-      }
-      break;
-    case DeviceKind::cuda:
-      if (const auto* on_gpu = std::get_if<cuda::ConvWeights>(&conv.weights)) {
-        return cuda::conv2d(ctx, x, *on_gpu, out);
-      }
-      break;
-    case DeviceKind::meter:
-      if (std::holds_alternative<MeteredFilters>(conv.weights)) {
-        return meter_conv2d(ctx, conv, x, out);
-      }
-      break;
-  }
-  refuse_weights(ctx);
+  Tensor pixels = as_pixels(out);
+  conv2d(ctx, as_pixels(x), from, packed, pixels, to);
 }
 
 ImagePart PackedConv2d::read_for(const ImagePart& to,
@@ -285,19 +289,32 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ImagePart& from,
               {x.dim(0), to.pixels.size(), conv.out_channels});
   check_parts("conv2d", from, packed.read_for(to, from), to,
               convolved(conv, from));
-  if (from.is_whole() && to.is_whole()) {
-    Tensor image = as_image(out, to);
-    return conv2d(ctx, as_image(x, from), packed, image);
+  const bool is_whole = from.is_whole() && to.is_whole();
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      if (const auto* on_cpu = std::get_if<cpu::ConvWeights>(&conv.weights)) {
+        return cpu::conv2d(ctx, x, from, *on_cpu, out, to);
+      }
+      break;
+    case DeviceKind::cuda:
+      if (const auto* on_gpu = std::get_if<cuda::ConvWeights>(&conv.weights)) {
+        if (!is_whole) {
+          return cuda::conv2d_part(ctx, x, from, *on_gpu, out, to);
+        }
+        Tensor image = as_image(out, to);
+        return cuda::conv2d(ctx, as_image(x, from), *on_gpu, image);
+      }
+      break;
+    case DeviceKind::meter:
+      if (std::holds_alternative<MeteredFilters>(conv.weights)) {
+        return is_whole ? meter_conv2d(ctx, conv, as_image(x, from), out)
+                        : meter_part(ctx, conv, x, out,
+                                     conv.kernel_height *
+                                         std::max(from.width, to.width));
+      }
+      break;
   }
-  check_takes_parts("conv2d", ctx);
-  if (ctx.device().kind == DeviceKind::meter) {
-    return meter_conv2d(ctx, conv, x, out);
-  }
-  const auto* on_cpu = std::get_if<cpu::ConvWeights>(&conv.weights);
-  if (on_cpu == nullptr) {
-    refuse_weights(ctx);
-  }
-  cpu::conv2d(ctx, x, from, *on_cpu, out, to);
+  refuse_weights(ctx);
 }
 
 ImagePart read_for_upsampling(const ImagePart& to, const ImagePart& from) {
@@ -318,40 +335,32 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
               {x.dim(0), from.pixels.size(), x.dim(2)});
   check_shape("upsample", "out", out.shape(),
               {x.dim(0), to.pixels.size(), x.dim(2)});
+  const auto doubled = [](std::int64_t side, std::int64_t got) {
+    return 2 * side - (side > 0 && got == 2 * side - 1 ? 1 : 0);
+  };
   check_parts("upsample", from, read_for_upsampling(to, from), to,
-              ImagePart::whole(to.height, to.width));
-  if (from.is_whole() && to.is_whole()) {
-    Tensor image = as_image(out, to);
-    return upsample_nearest2x(ctx, as_image(x, from), image);
-  }
-  check_takes_parts("upsample", ctx);
-  if (ctx.device().kind == DeviceKind::cpu) {
-    cpu::upsample_nearest2x(ctx, x, from, out, to);
+              ImagePart::whole(doubled(from.height, to.height),
+                               doubled(from.width, to.width)));
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::upsample_nearest2x(ctx, x, from, out, to);
+    case DeviceKind::cuda:
+      if (from.is_whole() && to.is_whole()) {
+        Tensor image = as_image(out, to);
+        return cuda::upsample_nearest2x(ctx, as_image(x, from), image);
+      }
+      return cuda::upsample_part(ctx, x, from, out, to);
+    case DeviceKind::meter:
+      return;
   }
 }
 
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
-  check_device("upsample", ctx.device(), {&x, &out});
   check_rank("upsample", "x", x, 4);
-  check_dtype("upsample", "out", out, {x.dtype()});
   check_rank("upsample", "out", out, 4);
-  const auto side = [&](std::size_t axis) {
-    const std::int64_t doubled = 2 * x.dim(axis);
-    return x.dim(axis) > 0 && out.dim(axis) == doubled - 1 ? doubled - 1
-                                                           : doubled;
-  };
-  check_shape("upsample", "out", out.shape(),
-              {x.dim(0), side(1), side(2), x.dim(3)});
-  switch (ctx.device().kind) {
-    case DeviceKind::cpu:
-      return cpu::upsample_nearest2x(ctx, x,
-                                     ImagePart::whole(x.dim(1), x.dim(2)), out,
-                                     ImagePart::whole(out.dim(1), out.dim(2)));
-    case DeviceKind::cuda:
-      return cuda::upsample_nearest2x(ctx, x, out);
-    case DeviceKind::meter:
-      return;
-  }
+  Tensor pixels = as_pixels(out);
+  upsample_nearest2x(ctx, as_pixels(x), ImagePart::whole(x.dim(1), x.dim(2)),
+                     pixels, ImagePart::whole(out.dim(1), out.dim(2)));
 }
 
 void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,

@@ -79,8 +79,12 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
 /// of kRowBlock (row_blocks.h).
 ///
 /// Shapes: x [B, pixels of `from`, I], out [B, pixels of `to`, O].
+/// Memory: GPU: workspace for the input rows and the output rows of one item;
+///         the first call with a part also takes memory for a whole image and
+///         its result, to compare.
 /// Errors: as above; Errc::shape_mismatch where `from` lacks pixels;
-///         Errc::unsupported for a part on a GPU.
+///         Errc::unsupported on a GPU where cuDNN computes a part with other
+///         bits.
 void conv2d(ExecContext& ctx, const Tensor& x, const ImagePart& from,
             const PackedConv2d& packed, Tensor& out, const ImagePart& to);
 

@@ -47,6 +47,37 @@ void copy(ExecContext& ctx, const Tensor& from, Tensor& to) {
   ctx.device_backend()->copy(from, to);
 }
 
+void copy_columns(ExecContext& ctx, const Tensor& from, std::int64_t from_first,
+                  Tensor& to, std::int64_t to_first, std::int64_t count) {
+  constexpr std::string_view kPlace = "copy_columns";
+  check_device(kPlace, ctx.device(), {&to});
+  check_dtype(kPlace, "the target", to, {from.dtype()});
+  if (to.empty() || count == 0) {
+    return;
+  }
+  const std::int64_t rows = to.dim(0);
+  require(!from.empty() && from.dim(0) == rows, Errc::shape_mismatch, kPlace,
+          "wrong number of rows: got " + to_string(from.shape()) +
+              ", expected as many as " + to_string(to.shape()));
+  check_columns(kPlace, "the source", from_first, count,
+                from.num_elements() / rows);
+  check_columns(kPlace, "the target", to_first, count,
+                to.num_elements() / rows);
+  if (ctx.device_backend() != nullptr) {
+    return ctx.device_backend()->copy_columns(from, from_first, to, to_first,
+                                              count);
+  }
+  check_device(kPlace, ctx.device(), {&from});
+  const auto bytes_of = [&](std::int64_t columns) {
+    return static_cast<std::size_t>(columns) * size_of(to.dtype());
+  };
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::memcpy(to.item(row).bytes().data() + bytes_of(to_first),
+                from.item(row).bytes().data() + bytes_of(from_first),
+                bytes_of(count));
+  }
+}
+
 void gather(ExecContext& ctx, std::span<const Tensor> rows, Tensor& out) {
   check_rows("gather", ctx, out, rows);
   switch (ctx.device().kind) {

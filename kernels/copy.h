@@ -15,6 +15,14 @@ namespace troupe::kernels {
 /// Errc::internal for a device that ctx cannot reach.
 void copy(ExecContext& ctx, const Tensor& from, Tensor& to);
 
+/// Copies columns [from_first, from_first + count) of every row of `from` to
+/// those of `to` from `to_first` on. A row is an item of axis 0, its columns
+/// are its elements. Both have as many rows and one dtype. `to` is on ctx's
+/// device, `from` on that device or on another GPU.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, devices).
+void copy_columns(ExecContext& ctx, const Tensor& from, std::int64_t from_first,
+                  Tensor& to, std::int64_t to_first, std::int64_t count);
+
 /// The tensor itself if it already is on ctx's device, else a copy there.
 [[nodiscard]] Tensor on_device(ExecContext& ctx, const Tensor& tensor);
 /// The same; the original is held as by `ExecContext::keep`. For operands that

@@ -158,16 +158,14 @@ void check_scale_shift(std::string_view place, const Tensor& x,
   check_dtype(place, "out", out, {x.dtype()});
 }
 
-/// Whether the halves of group_norm compute here; false on a meter. Errors:
-/// Errc::unsupported on a GPU.
-bool computes_halves(std::string_view place, const ExecContext& ctx) {
-  require(ctx.kind() == DeviceKind::cpu, Errc::unsupported, place,
-          "part of an image on a GPU, expected the whole");
-  return ctx.device().kind == DeviceKind::cpu;
-}
-
-std::int64_t num_row_blocks(std::int64_t rows) {
-  return (rows + kRowBlock - 1) / kRowBlock;
+void check_moments(std::string_view place, const ExecContext& ctx,
+                   std::int64_t here, std::int64_t pixels,
+                   std::int64_t num_groups, const Tensor& moments) {
+  const std::int64_t block = shard_block(pixels);
+  check_shape(place, "moments", moments.shape(),
+              {(here + block - 1) / block,
+               group_moments_width(ctx, pixels, num_groups)});
+  check_dtype(place, "moments", moments, {DType::u8});
 }
 
 }  // namespace
@@ -199,21 +197,28 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   throw_no_backend(kPlace, ctx.device());
 }
 
-std::int64_t group_moments_width(std::int64_t num_groups) {
-  return cpu::group_moments_width(num_groups);
+std::int64_t group_moments_width(const ExecContext& ctx, std::int64_t pixels,
+                                 std::int64_t num_groups) {
+  const std::int64_t part = ctx.kind() == DeviceKind::cpu
+                                ? kRowBlock
+                                : shard_block(pixels, cuda::kGroupNormPart);
+  return shard_block(pixels) / part * cpu::group_moments_width(num_groups);
 }
 
-void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t num_groups,
-                   Tensor& moments) {
+void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t pixels,
+                   std::int64_t num_groups, Tensor& moments) {
   constexpr std::string_view kPlace = "group_norm";
   check_device(kPlace, ctx.device(), {&x, &moments});
   check_rank(kPlace, "x", x, 2);
   check_groups(kPlace, ctx, x, num_groups);
-  check_shape(kPlace, "moments", moments.shape(),
-              {num_row_blocks(x.dim(0)), group_moments_width(num_groups)});
-  check_dtype(kPlace, "moments", moments, {DType::u8});
-  if (computes_halves(kPlace, ctx)) {
-    cpu::group_moments(ctx, x, num_groups, moments);
+  check_moments(kPlace, ctx, x.dim(0), pixels, num_groups, moments);
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::group_moments(ctx, x, num_groups, moments);
+    case DeviceKind::cuda:
+      return cuda::group_moments(ctx, x, pixels, num_groups, moments);
+    case DeviceKind::meter:
+      return;
   }
 }
 
@@ -226,12 +231,16 @@ void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
   check_rank(kPlace, "x", x, 2);
   check_scale_shift(kPlace, x, weight, bias, out);
   check_groups(kPlace, ctx, x, num_groups);
-  check_shape(kPlace, "moments", moments.shape(),
-              {num_row_blocks(pixels), group_moments_width(num_groups)});
-  check_dtype(kPlace, "moments", moments, {DType::u8});
-  if (computes_halves(kPlace, ctx)) {
-    cpu::group_normalise(ctx, x, moments, pixels, weight, bias, num_groups, eps,
-                         activation, out);
+  check_moments(kPlace, ctx, pixels, pixels, num_groups, moments);
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::group_normalise(ctx, x, moments, pixels, weight, bias,
+                                  num_groups, eps, activation, out);
+    case DeviceKind::cuda:
+      return cuda::group_normalise(ctx, x, moments, pixels, weight, bias,
+                                   num_groups, eps, activation, out);
+    case DeviceKind::meter:
+      return;
   }
 }
 

@@ -73,13 +73,16 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
 /// The two halves of group_norm for an image whose pixels are divided among
 /// ranks (row_blocks.h). Together they have the bytes of group_norm.
 ///
-/// Sums and sums of squares of each group, for each block of kRowBlock pixels.
-/// Shapes: x [n, C], pixels of an image from a multiple of kRowBlock on;
-///         moments [⌈n / kRowBlock⌉, group_moments_width] u8.
-/// Errors: as group_norm; Errc::unsupported on a GPU.
-void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t num_groups,
-                   Tensor& moments);
-[[nodiscard]] std::int64_t group_moments_width(std::int64_t num_groups);
+/// Sums and sums of squares of each group, for each shard_block(pixels) of the
+/// n pixels here. Their image has so many `pixels`.
+/// Shapes: x [n, C], pixels of the image from the begin of such a block on;
+///         moments [⌈n / block⌉, group_moments_width] u8.
+/// Errors: as group_norm.
+void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t pixels,
+                   std::int64_t num_groups, Tensor& moments);
+[[nodiscard]] std::int64_t group_moments_width(const ExecContext& ctx,
+                                               std::int64_t pixels,
+                                               std::int64_t num_groups);
 /// Shapes: x [n, C], any pixels of an image of so many `pixels`; moments: of
 ///         all of them; out like x, which it may alias.
 void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,

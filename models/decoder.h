@@ -11,6 +11,7 @@
 #include "models/files/class_tensors.h"
 #include "models/files/json.h"
 #include "models/files/weight_source.h"
+#include "models/network/image_pass.h"
 #include "models/network/thread_scratch.h"
 
 namespace troupe::models {
@@ -25,11 +26,13 @@ class Decoder {
   [[nodiscard]] virtual Shape pixel_shape(const Shape& latents) const = 0;
   /// Decodes latents z [C, h, w] f32 to the picture `out` (`pixel_shape`) f32.
   /// Its values are about −1 to 1, not clamped. Both may be on the host or on
-  /// ctx's device; a picture on the host is complete on return. tile: decoded
-  /// in tiles of so many latents a side; 0: whole.
-  /// Errors: Errc::shape_mismatch; Errc::interrupted (ticks between blocks);
-  /// Errc::invalid_argument for tiles that are too small.
-  virtual void decode(ExecContext& ctx, const Tensor& latents,
+  /// the context's device; a picture on the host is complete on return. tile:
+  /// decoded in tiles of so many latents a side; 0: whole. Every rank of
+  /// `layers` calls with the same latents; rank 0 writes `out`, which for the
+  /// others may be on any device. Errors: Errc::shape_mismatch;
+  /// Errc::interrupted (ticks between blocks); Errc::invalid_argument for tiles
+  /// that are too small.
+  virtual void decode(ImagePass& layers, const Tensor& latents,
                       std::int64_t tile, Tensor& out) const = 0;
   /// XXH3-64 of tensors and configuration.
   [[nodiscard]] virtual std::uint64_t weights_hash() const = 0;

@@ -155,15 +155,8 @@ void Communicator::broadcast(const Call& call, int root,
 
 void Communicator::all_gather(const Call& call, std::span<const std::byte> mine,
                               std::span<const std::span<std::byte>> parts) {
-  const Members members = members_of(call.group, *this);
-  check_count(parts.size(), members);
-  std::vector<Send> sends;
-  std::vector<Receive> receives;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    sends.push_back({members.ranks[i], mine});
-    receives.push_back({members.ranks[i], parts[i]});
-  }
-  exchange(call, sends, receives);
+  const std::vector<std::span<const std::byte>> to(parts.size(), mine);
+  all_to_all(call, to, parts);
 }
 
 void Communicator::all_to_all(const Call& call,

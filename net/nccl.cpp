@@ -35,6 +35,7 @@ using SteadyTime = std::chrono::steady_clock;
 
 void check_cuda(cudaError_t status) {
   if (status != cudaSuccess) {
+    (void)cudaGetLastError();  // a later check of another call would find it
     throw Error(code_of(status), kCommunicatorPlace,
                 std::string("CUDA says: ") + cudaGetErrorString(status));
   }
@@ -159,9 +160,9 @@ struct NcclHead {
   std::uint64_t bytes = 0;
 };
 
-class NcclCommunicator final : public Communicator {
+class JoinedRank final : public NcclCommunicator {
  public:
-  explicit NcclCommunicator(NcclOptions options)
+  explicit JoinedRank(NcclOptions options)
       : options_(std::move(options)), its_(std::make_shared<NcclRank>()) {
     its_->library = load_nccl();
     its_->device = options_.device;
@@ -176,7 +177,7 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
-  ~NcclCommunicator() override {
+  ~JoinedRank() override {
     start_end();
     wait_for_end();
   }
@@ -205,6 +206,15 @@ class NcclCommunicator final : public Communicator {
     run([&] { check_state(its_->state(), others()); });
   }
 
+  void queue_exchange(void* queue, const Call& call,
+                      std::span<const Send> sends,
+                      std::span<const Receive> receives) override {
+    run([&] {
+      issue(waiting_for(call, sends, receives),
+            static_cast<cudaStream_t>(queue), sends, receives);
+    });
+  }
+
  protected:
   void exchange_with_others(const Call& call, std::span<const Send> sends,
                             std::span<const Receive> receives) override {
@@ -214,14 +224,8 @@ class NcclCommunicator final : public Communicator {
         check_cuda(cudaMemcpyAsync(to.data(), from.data(), from.size(),
                                    cudaMemcpyDeviceToDevice, its_->stream));
       }
-      Waiting waiting{.call = call, .peers = {}};
-      for (const Send& send : sends) {
-        waiting.peers.push_back(send.to);
-      }
-      for (const Receive& receive : receives) {
-        waiting.peers.push_back(receive.from);
-      }
-      issue(waiting, sends, receives);
+      const Waiting waiting = waiting_for(call, sends, receives);
+      issue_with_heads(waiting, sends, receives);
       wait_for_stream(waiting);
       check_heads(call, sends, receives);
     });
@@ -311,6 +315,7 @@ class NcclCommunicator final : public Communicator {
   void start_end() {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(is_ending_, true)) {
+      patience_ends_ = SteadyTime::now() + options_.abort_patience;
       std::thread([its = its_, is_clean = !ended_,
                    patience = options_.abort_patience] {
         its->end(is_clean, patience);
@@ -320,9 +325,9 @@ class NcclCommunicator final : public Communicator {
 
   void wait_for_end() {
     std::unique_lock lock(its_->mutex);
-    if (is_left_behind_ ||
-        its_->changed.wait_for(lock, options_.abort_patience,
-                               [&] { return its_->has_ended; })) {
+    if (is_left_behind_ || its_->changed.wait_until(lock, patience_ends_, [&] {
+          return its_->has_ended;
+        })) {
       return;
     }
     is_left_behind_ = true;
@@ -341,6 +346,7 @@ class NcclCommunicator final : public Communicator {
     const ncclResult_t result = its_->library.comm_init_rank_config(
         &its_->comm, options_.world_size, id, options_.rank, &config);
     settle({{.tag = 0, .deadline = options_.deadline}, others()}, result);
+    options_.on_wait = {};
   }
 
   [[nodiscard]] std::vector<int> others() const {
@@ -362,6 +368,9 @@ class NcclCommunicator final : public Communicator {
       result = its_->state();
       if (result == ncclInProgress) {
         check_waiting(waiting, is_late);
+        if (options_.on_wait) {
+          options_.on_wait();
+        }
       }
     }
     check_state(result, waiting.peers);
@@ -408,7 +417,11 @@ class NcclCommunicator final : public Communicator {
     }
     switch (result) {
       case ncclUnhandledCudaError:
-        throw Error(Errc::device_lost, kCommunicatorPlace, message);
+        // NCCL takes memory of its own.
+        throw Error(message.find("out of memory") == std::string::npos
+                        ? Errc::device_lost
+                        : Errc::device_full,
+                    kCommunicatorPlace, message);
       case ncclInvalidUsage:
       case ncclInvalidArgument:
         throw Error(Errc::unsupported, kCommunicatorPlace, message);
@@ -420,10 +433,46 @@ class NcclCommunicator final : public Communicator {
     }
   }
 
+  [[nodiscard]] static Waiting waiting_for(const Call& call,
+                                           std::span<const Send> sends,
+                                           std::span<const Receive> receives) {
+    Waiting waiting{.call = call, .peers = {}};
+    for (const Send& send : sends) {
+      waiting.peers.push_back(send.to);
+    }
+    for (const Receive& receive : receives) {
+      waiting.peers.push_back(receive.from);
+    }
+    return waiting;
+  }
+
+  /// Queues all messages on a stream.
+  void issue(const Waiting& waiting, cudaStream_t stream,
+             std::span<const Send> sends, std::span<const Receive> receives) {
+    const NcclLibrary& nccl = its_->library;
+    ncclResult_t result = nccl.group_start();
+    const auto add = [&](ncclResult_t next) {
+      if (result == ncclSuccess || result == ncclInProgress) {
+        result = next;
+      }
+    };
+    for (const Send& send : sends) {
+      add(nccl.send(send.bytes.data(), send.bytes.size(), ncclUint8, send.to,
+                    its_->comm, stream));
+    }
+    for (const Receive& receive : receives) {
+      add(nccl.receive(receive.bytes.data(), receive.bytes.size(), ncclUint8,
+                       receive.from, its_->comm, stream));
+    }
+    add(nccl.group_end());
+    // Before that its work is not on the stream.
+    settle(waiting, result);
+  }
+
   /// Queues all messages, each behind its head, and the way of the heads to the
   /// host and back.
-  void issue(const Waiting& waiting, std::span<const Send> sends,
-             std::span<const Receive> receives) {
+  void issue_with_heads(const Waiting& waiting, std::span<const Send> sends,
+                        std::span<const Receive> receives) {
     const std::size_t count = sends.size() + receives.size();
     if (count == 0) {
       return;
@@ -432,42 +481,29 @@ class NcclCommunicator final : public Communicator {
     auto* const pinned = reinterpret_cast<NcclHead*>(its_->grow_pinned(bytes));
     auto* const heads =
         reinterpret_cast<NcclHead*>(its_->grow(its_->heads, bytes));
+    const std::span given(heads, sends.size());
+    const std::span got(heads + sends.size(), receives.size());
+    std::vector<Send> all_sends;
     for (std::size_t i = 0; i < sends.size(); ++i) {
       pinned[i] = {waiting.call.tag, sends[i].bytes.size()};
+      all_sends.push_back({sends[i].to, std::as_bytes(given.subspan(i, 1))});
+      all_sends.push_back(sends[i]);
     }
-    if (!sends.empty()) {
-      check_cuda(cudaMemcpyAsync(heads, pinned, sends.size() * sizeof(NcclHead),
+    std::vector<Receive> all_receives;
+    for (std::size_t i = 0; i < receives.size(); ++i) {
+      all_receives.push_back(
+          {receives[i].from, std::as_writable_bytes(got.subspan(i, 1))});
+      all_receives.push_back(receives[i]);
+    }
+    if (!given.empty()) {
+      check_cuda(cudaMemcpyAsync(given.data(), pinned, given.size_bytes(),
                                  cudaMemcpyHostToDevice, its_->stream));
     }
-    const NcclLibrary& nccl = its_->library;
-    ncclResult_t result = nccl.group_start();
-    const auto add = [&](ncclResult_t next) {
-      if (result == ncclSuccess || result == ncclInProgress) {
-        result = next;
-      }
-    };
-    for (std::size_t i = 0; i < sends.size(); ++i) {
-      const Send& send = sends[i];
-      add(nccl.send(heads + i, sizeof(NcclHead), ncclUint8, send.to, its_->comm,
-                    its_->stream));
-      add(nccl.send(send.bytes.data(), send.bytes.size(), ncclUint8, send.to,
-                    its_->comm, its_->stream));
-    }
-    NcclHead* const received = heads + sends.size();
-    for (std::size_t i = 0; i < receives.size(); ++i) {
-      const Receive& receive = receives[i];
-      add(nccl.receive(received + i, sizeof(NcclHead), ncclUint8, receive.from,
-                       its_->comm, its_->stream));
-      add(nccl.receive(receive.bytes.data(), receive.bytes.size(), ncclUint8,
-                       receive.from, its_->comm, its_->stream));
-    }
-    add(nccl.group_end());
-    // Before that its work is not on the stream.
-    settle(waiting, result);
-    if (!receives.empty()) {
-      check_cuda(cudaMemcpyAsync(pinned + sends.size(), received,
-                                 receives.size() * sizeof(NcclHead),
-                                 cudaMemcpyDeviceToHost, its_->stream));
+    issue(waiting, its_->stream, all_sends, all_receives);
+    if (!got.empty()) {
+      check_cuda(cudaMemcpyAsync(pinned + given.size(), got.data(),
+                                 got.size_bytes(), cudaMemcpyDeviceToHost,
+                                 its_->stream));
     }
   }
 
@@ -494,6 +530,7 @@ class NcclCommunicator final : public Communicator {
   std::optional<Error> ended_;
   bool is_busy_ = false;  ///< a thread may be inside NCCL or CUDA
   bool is_ending_ = false;
+  TimePoint patience_ends_;  ///< once it is ending
 };
 
 }  // namespace
@@ -517,13 +554,13 @@ std::string nccl_version() {
          std::to_string(version % 100);
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(NcclOptions options) {
+std::unique_ptr<NcclCommunicator> make_nccl_communicator(NcclOptions options) {
   require(options.world_size >= 1 && options.rank >= 0 &&
               options.rank < options.world_size,
           Errc::invalid_argument, kCommunicatorPlace,
           "no such rank: got " + std::to_string(options.rank) + " of " +
               std::to_string(options.world_size));
-  return std::make_unique<NcclCommunicator>(std::move(options));
+  return std::make_unique<JoinedRank>(std::move(options));
 }
 
 }  // namespace troupe::net

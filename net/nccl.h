@@ -34,12 +34,31 @@ struct NcclOptions {
   int device = 0;
   /// For all ranks to come.
   TimePoint deadline;
+  /// Called while it waits for them. What it throws ends the wait.
+  std::function<void()> on_wait;
   /// How long an operation that failed, and the destructor, wait for NCCL to
   /// let go of this rank's memory. Only then may the memory be touched.
   Duration abort_patience = std::chrono::seconds(5);
-  /// Called if it has not let go by then, once. NCCL may still write to memory,
-  /// and its thread is left behind: this process should end.
+  /// Called if it has not let go by then, once. NCCL's thread is left behind,
+  /// and NCCL may still write to memory of the GPU: nothing that is computed
+  /// there can be trusted.
   std::function<void()> on_hanging_abort;
+};
+
+/// The communicator of a GPU, whose exchanges may run in the order of the GPU's
+/// other work.
+class NcclCommunicator : public Communicator {
+ public:
+  /// Queues an exchange with other ranks on `queue` (DeviceBackend::queue of
+  /// the rank's GPU): it runs behind what is queued there, and what is queued
+  /// later finds the received bytes. Returns when NCCL has taken the calls. No
+  /// tags are sent, so the ranks know from elsewhere that they agree; messages
+  /// have bytes. An exchange whose peer fails may never end: `abort` ends it.
+  /// Errors: as an operation's; what happens later is thrown by the next call
+  /// or by `check`.
+  virtual void queue_exchange(void* queue, const Call& call,
+                              std::span<const Send> sends,
+                              std::span<const Receive> receives) = 0;
 };
 
 /// A rank's communicator. Memory: that of its GPU. When an operation begins,
@@ -53,7 +72,7 @@ struct NcclOptions {
 /// missing. NCCL does not say which rank it waits for, so an error names all
 /// that may be meant. Thread: each operation makes the device the thread's
 /// current one.
-[[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(
+[[nodiscard]] std::unique_ptr<NcclCommunicator> make_nccl_communicator(
     NcclOptions options);
 
 }  // namespace troupe::net

@@ -18,7 +18,8 @@ NcclId make_nccl_id() { throw_no_nccl(); }
 
 std::string nccl_version() { throw_no_nccl(); }
 
-std::unique_ptr<Communicator> make_nccl_communicator(NcclOptions /*options*/) {
+std::unique_ptr<NcclCommunicator> make_nccl_communicator(
+    NcclOptions /*options*/) {
   throw_no_nccl();
 }
 

@@ -86,7 +86,7 @@ void visit_schedule(Visitor& visit, Options& o) {
 template <typename Visitor, typename... Options>
 void visit_choices(Visitor& visit, Options&... o) {
   using Key = FieldKey;
-  visit(Key{"window_size", "picard: points iterated together"},
+  visit(Key{"window_size", "points, cores or blocks at once"},
         o.window_size...);
   visit(Key{"tolerance", "picard: 0 is exact"}, o.tolerance...);
   visit(Key{"carry", "picard: identity, coefficient or deviation"}, o.carry...);
@@ -95,11 +95,13 @@ void visit_choices(Visitor& visit, Options&... o) {
   visit(Key{"accept", "picard: settled or first_failing"}, o.accept...);
   visit(Key{"num_segments", "stale: parts of the network"}, o.num_segments...);
   visit(Key{"stride", "stale: steps per round"}, o.stride...);
-  visit(Key{"warmup_steps", "stale: exact calls at the start"},
-        o.warmup_steps...);
-  visit(Key{"final_fresh_steps", "stale: exact steps at the end"},
+  visit(Key{"warmup_steps", "exact calls at the start"}, o.warmup_steps...);
+  visit(Key{"final_fresh_steps", "exact steps at the end"},
         o.final_fresh_steps...);
   visit(Key{"cut", "stale: chain or onion"}, o.cut...);
+  visit(Key{"anchor", "draft: where drafts begin"}, o.anchor...);
+  visit(Key{"num_outputs", "chords: outputs waited for"}, o.num_outputs...);
+  visit(Key{"iterations", "parareal: corrections"}, o.iterations...);
 }
 
 /// As visit_schedule, for MethodOptions. The graph is no option of a user's.

@@ -110,9 +110,12 @@ struct ScheduleOptions {
 };
 
 enum class Carry : std::uint8_t { identity, coefficient, deviation };
-enum class InitialGuess : std::uint8_t { last_point, constant_x0 };
+enum class InitialGuess : std::uint8_t { last_point, constant_x0, linear_x0 };
 /// When points of a Picard window are final (see samplers/parallel/picard.h).
 enum class Accept : std::uint8_t { first_failing, settled };
+/// Where the drafts of a window begin: with the output of the last draft, or
+/// with one at the refined state (see samplers/parallel/draft.cpp).
+enum class Anchor : std::uint8_t { draft, fresh };
 
 /// Where a network is cut in parts: one behind the other, or like an onion,
 /// whose layers each have first blocks and the last blocks that take their
@@ -125,8 +128,17 @@ enum class CutShape : std::uint8_t { chain, onion };
 struct MethodOptions {
   MethodKind kind = MethodKind::sequential;
 
-  // picard. Defaults of a job: its row (samplers/parallel/picard.cpp).
+  /// picard, draft: points that are evaluated together; chords: cores;
+  /// parareal: blocks.
   int window_size = 8;
+  Anchor anchor = Anchor::draft;  ///< draft
+  /// chords: outputs that are waited for. The first is the fastest core's, the
+  /// last, of as many as cores, the sequential run's.
+  int num_outputs = 1;
+  /// parareal: corrections of where blocks begin. As many as blocks: exact.
+  int iterations = 1;
+
+  // picard. Defaults of a job: its row (samplers/parallel/picard.cpp).
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
   /// coefficient solves chains that are linear in the latents in one sweep, but
   /// ignores clipping. deviation is identity where the latents keep unit
@@ -158,6 +170,9 @@ struct MethodChoices {
   std::optional<MethodKind> kind;  ///< unset: auto
   std::string preset;              ///< "asyncdiff", "asyncdiff2"
   std::optional<int> window_size;
+  std::optional<Anchor> anchor;
+  std::optional<int> num_outputs;
+  std::optional<int> iterations;
   std::optional<double> tolerance;
   std::optional<Carry> carry;
   std::optional<InitialGuess> initial_guess;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "samplers/step_arithmetic.h"
 
@@ -111,6 +112,29 @@ Tensor denoised(ExecContext& ctx, const Schedule& schedule, int call,
     clip_clean(ctx, schedule.options(), true, clean);
   }
   return clean;
+}
+
+Tensor output_for(ExecContext& ctx, const Schedule& schedule, int call,
+                  const Tensor& latents, const Tensor& clean,
+                  const Tensor& like) {
+  check_calls(schedule, call, schedule.num_model_calls());
+  check_latents(latents);
+  const SplitOutput split = split_output(latents, like);
+  const LinearForm form = clean_form(schedule, call);
+  if (form.output == 0.0 || !std::isfinite(form.output)) {
+    return like;
+  }
+  const double scale = 1.0 / form.output;
+  Tensor output = ctx.empty(like.shape(), DType::f32);
+  Tensor prediction = output.slice(0, latents.dim(0));
+  const kernels::Term terms[] = {{scale, &clean},
+                                 {-form.latents * scale, &latents}};
+  kernels::combine(ctx, terms, prediction);
+  if (!split.variance.empty()) {
+    Tensor variance = output.slice(latents.dim(0), output.dim(0));
+    kernels::copy(ctx, split.variance, variance);
+  }
+  return output;
 }
 
 Tensor extrapolate(ExecContext& ctx, const Schedule& schedule, int from, int to,

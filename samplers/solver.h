@@ -82,6 +82,13 @@ struct SolverState {
                               int call, const Tensor& latents,
                               const Tensor& model_output);
 
+/// The model output that implies this clean sample at `call`: the inverse of
+/// `denoised`. Of a network that learns its variance, with that of `like`, an
+/// output near it. Where no output implies it (no noise is left), `like`.
+[[nodiscard]] Tensor output_for(ExecContext& ctx, const Schedule& schedule,
+                                int call, const Tensor& latents,
+                                const Tensor& clean, const Tensor& like);
+
 /// The latents at point `to` if the clean sample and the noise implied at
 /// `from` stayed the same, the clean sample clipped where the solver clips it:
 /// the constant-x0 guess. Deterministic.

@@ -93,6 +93,9 @@ struct SolverRow {
   KarrasSteps karras_steps = KarrasSteps::between;
   /// Respaced σ that do not end at 0 repeat their last value.
   bool repeats_respaced_end = false;
+  /// A step begins at the corrected sample of the step before: its latents
+  /// count through the network's output alone.
+  bool begins_at_anchor = false;
   /// Each step goes back by the same stride, whatever the spacing.
   bool goes_by_stride = false;
   /// Tensors of the latents' shape that a SolverState holds beside them, at

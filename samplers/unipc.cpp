@@ -253,6 +253,7 @@ extern constinit const SolverRow kUnipc{
     .has_karras_flow_sigmas = true,
     .karras_steps = KarrasSteps::whole,
     .repeats_respaced_end = true,
+    .begins_at_anchor = true,
     // The corrected sample, and outputs.
     .most_kept = [](const ScheduleOptions& o) { return 1 + o.solver_order; },
     .points = sigma_points,

@@ -9,7 +9,8 @@
 #                                           its driver, CUDA's libraries, Python
 # DEVICE=cuda:1 chooses another GPU, BENCH_PYTHON a Python with torch and
 # diffusers (left out otherwise), CHECK=tests,speed leaves out the rest (tests,
-# sanitizers, speed, peers: PyTorch beside it), SCALE=0.01 smaller cases, STEPS=10
+# sanitizers, ranks: shards and NCCL's ranks on one GPU, speed, peers: PyTorch
+# beside it), SCALE=0.01 smaller cases, STEPS=10
 # jobs of other than 50 steps (8 at least: Picard's window), LOGS=DIR keeps what
 # every suite of tests said.
 set -euo pipefail
@@ -17,7 +18,7 @@ cd "$(dirname "$0")/.."
 source scripts/say_why.sh
 
 usage() {
-  echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests,sanitizers,speed,peers] [SCALE=1] [STEPS=50]" \
+  echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests,sanitizers,ranks,speed,peers] [SCALE=1] [STEPS=50]" \
     "scripts/gpu_check.sh [--pack FILE | --unpack FILE]" >&2
   exit 2
 }
@@ -27,7 +28,7 @@ pack() {
   folder=$(mktemp -d)
   mkdir -p "$folder/lib"
   for program in troupe tests/cuda/test_cuda tests/probes/forward_probe \
-    tests/probes/gpu_probe; do
+    tests/probes/gpu_probe tests/probes/communicator_ranks; do
     cp "build/cuda/$program" "$folder/"
     strip "$folder/$(basename "$program")"
     # All but the loader and the C library, which belong to the system.
@@ -48,8 +49,8 @@ pack() {
   du -h "$1"
 }
 
-export CHECK=${CHECK:-tests,sanitizers,speed,peers}
-[[ ",$CHECK," =~ ^,((tests|sanitizers|speed|peers),)+$ ]] || usage
+export CHECK=${CHECK:-tests,sanitizers,ranks,speed,peers}
+[[ ",$CHECK," =~ ^,((tests|sanitizers|ranks|speed|peers),)+$ ]] || usage
 
 programs=build/cuda
 case "${1:-}" in
@@ -62,7 +63,7 @@ case "${1:-}" in
   --pack | "")
     [[ "${1:-}" != --pack || -n "${2:-}" ]] || usage
     scripts/setup.sh
-    scripts/build.sh cuda troupe test_cuda forward_probe gpu_probe
+    scripts/build.sh cuda troupe test_cuda forward_probe gpu_probe communicator_ranks
     if [[ "${1:-}" == --pack ]]; then
       pack "$2"
       exit 0

@@ -112,17 +112,18 @@ void visit_fields(auto& visit, AnyConst<EncoderPlan> auto& r) {
 
 /// A way to divide each pass among shards, as --dry-run foresees it.
 struct ShardPlan {
-  std::string plan;  ///< "alone", "gather" or "ulysses"
+  std::string plan;  ///< "alone", "gather", "ring" or "ulysses"
   int shards = 1;
   double share = 1;
   int exchanges = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t memory_bytes = 0;
   std::optional<double> row_seconds;
+  bool is_measured = false;  ///< else row_seconds is predicted
 };
 
 void visit_fields(auto& visit, AnyConst<ShardPlan> auto& r) {
-  visit({"plan", "alone, or gather or ulysses (--shard-plan)"}, r.plan);
+  visit({"plan", "alone, or gather, ring or ulysses (--shard-plan)"}, r.plan);
   visit({"shards", "that compute a pass together"}, r.shards);
   visit({"share", "of a pass that the slowest of them computes"}, r.share);
   visit({"exchanges", "for which a shard waits in a pass"}, r.exchanges);
@@ -132,9 +133,12 @@ void visit_fields(auto& visit, AnyConst<ShardPlan> auto& r) {
         r.received_bytes);
   visit({"memory_bytes", "of a shard in a pass, beside the weights"},
         r.memory_bytes);
-  visit(or_null({"row_seconds",
-                 "predicted for a pass of one image, exchanges left out"}),
-        r.row_seconds);
+  visit(or_null({"row_seconds", "of a pass of one image"}), r.row_seconds);
+  visit(
+      {"is_measured",
+       "whether shards took row_seconds; false: predicted from a pass without "
+       "shards and from the link"},
+      r.is_measured);
 }
 
 /// What --dry-run foresees.
@@ -153,6 +157,9 @@ struct PlanSummary {
   std::string prediction;  ///< "about", "at most"
   std::string measured;
   std::vector<ShardPlan> shard_plans;  ///< empty: passes cannot be divided
+  /// From one GPU to another; empty: there are no two.
+  std::optional<double> link_seconds;
+  std::optional<double> link_bytes_per_second;
 };
 
 /// The nearest whole number that fits.
@@ -181,6 +188,11 @@ void visit_fields(auto& visit, AnyConst<PlanSummary> auto& r) {
   visit({"measured", "what the seconds rest on, or why there are none"},
         r.measured);
   visit({"shard_plans", "ways to divide each pass (--shards)"}, r.shard_plans);
+  visit(or_null({"link_seconds",
+                 "that an exchange between two GPUs takes beside its bytes"}),
+        r.link_seconds);
+  visit(or_null({"link_bytes_per_second", "from one GPU to another"}),
+        r.link_bytes_per_second);
   visit({"sequential_forward_rows", "forward_rows of the sequential run"},
         whole_rows(r.sequential_rows));
 }

@@ -69,8 +69,7 @@ void visit_fields(auto& visit, AnyConst<emulation::Machine> auto& r) {
   visit({"speeds", "of each worker's devices"}, r.speeds);
   visit({"shards", "devices of each worker"}, r.shards.devices);
   visit({"shard_plan", "gather or ulysses (--shard-plan)"},
-        std::string(r.shards.plan == AttentionPlan::ulysses ? "ulysses"
-                                                            : "gather"));
+        config::name_of(r.shards.plan));
   visit({"shard_share", "of a pass that the slowest of them computes"},
         r.shards.share);
   visit({"shard_exchanges", "of a pass"}, r.shards.exchanges);

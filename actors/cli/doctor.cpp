@@ -33,7 +33,7 @@ std::vector<std::string> cuda_advice(
                     "; install or update NVIDIA's driver");
   }
   for (const LibraryVersion& library : libraries) {
-    // The driver has had its line; nothing here needs NCCL yet.
+    // The driver has had its line; --exchange nccl alone needs NCCL.
     if (library.version == "not found" && library.name != "NCCL" &&
         library.name != "CUDA driver") {
       lines.push_back(library.name +

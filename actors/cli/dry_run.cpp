@@ -121,17 +121,32 @@ void print_shard_plans(const PlanSummary& plan) {
       "pass "
       "of one image\n");
   for (const ShardPlan& one : plan.shard_plans) {
-    fmt::print(
-        "{:>8}  {:<7} {:>13.1f} %  {:>9}  {:>8}  {:>8}  {}\n", one.shards,
-        one.plan, 100 * one.share, one.exchanges,
-        human_bytes(one.received_bytes), human_bytes(one.memory_bytes),
-        one.row_seconds ? fmt::format("{:.3g} s", *one.row_seconds) : "");
+    fmt::print("{:>8}  {:<7} {:>13.1f} %  {:>9}  {:>8}  {:>8}  {}\n",
+               one.shards, one.plan, 100 * one.share, one.exchanges,
+               human_bytes(one.received_bytes), human_bytes(one.memory_bytes),
+               one.row_seconds
+                   ? fmt::format("{}{:.3g} s", one.is_measured ? "" : "~",
+                                 *one.row_seconds)
+                   : "");
   }
   fmt::print(
-      "Figures are those of the slowest shard in a pass of one image. Times "
-      "are "
-      "the measured pass, scaled by the share; each shard needs a device or "
-      "free cores.\n");
+      "Figures are those of the slowest shard in a pass of one image. Each "
+      "shard "
+      "needs a device or free cores.\n");
+  const auto is_predicted = [](const ShardPlan& one) {
+    return one.row_seconds && !one.is_measured;
+  };
+  if (std::ranges::any_of(plan.shard_plans, is_predicted)) {
+    fmt::print("~: predicted from a pass that was measured, by the share{}\n",
+               plan.link_seconds
+                   ? fmt::format(", and from the link of two GPUs: {}/s, and "
+                                 "{:.3g} µs for each "
+                                 "exchange",
+                                 human_bytes(static_cast<std::uint64_t>(
+                                     *plan.link_bytes_per_second)),
+                                 *plan.link_seconds * 1e6)
+                   : std::string());
+  }
 }
 
 void print_plan(const JobRequest& request, const RunOutputs& outputs,

@@ -20,16 +20,22 @@ void add(std::string& text, const std::string& field) {
 
 }  // namespace
 
-std::string logical_plan(const samplers::MethodOptions& method) {
+std::string logical_plan(const samplers::MethodOptions& method,
+                         std::optional<int> ring_blocks) {
   const samplers::MethodOptions m = config::logical_method(method);
-  if (m.kind == samplers::MethodKind::sequential) {
-    return std::string(m.kind->name);
-  }
   std::string text;
-  for (const auto& [key, value] : config::method_settings(m)) {
-    text.append(text.empty() ? "" : " ").append(key).append("=").append(value);
+  if (m.kind == samplers::MethodKind::sequential) {
+    text = m.kind->name;
+  } else {
+    for (const auto& [key, value] : config::method_settings(m)) {
+      text.append(text.empty() ? "" : " ")
+          .append(key)
+          .append("=")
+          .append(value);
+    }
   }
-  return text;
+  return ring_blocks ? text + " ring-blocks=" + std::to_string(*ring_blocks)
+                     : text;
 }
 
 std::string selected_isa() {
@@ -40,16 +46,17 @@ DType automatic_dtype() {
   return kernels::has_native_bf16() ? DType::bf16 : DType::f32;
 }
 
-ExecutionConditions execution_conditions(
-    std::uint64_t weights_hash, const JobDevice& device,
-    const samplers::MethodOptions& method) {
+ExecutionConditions execution_conditions(std::uint64_t weights_hash,
+                                         const JobDevice& device,
+                                         const samplers::MethodOptions& method,
+                                         std::optional<int> ring_blocks) {
   ExecutionConditions conditions{.weights_hash = weights_hash,
                                  .build = version_line(),
                                  .libraries = library_versions(),
                                  .isa = selected_isa(),
                                  .probe = 0,
                                  .compute = device.compute,
-                                 .plan = logical_plan(method)};
+                                 .plan = logical_plan(method, ring_blocks)};
   if (device.is_gpu()) {
     conditions.libraries = gpu_library_versions();
     conditions.isa = device.architecture;

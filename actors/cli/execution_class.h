@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,10 @@ struct ExecutionConditions {
 /// The conditions of a job in this process, on one of its devices. For a GPU:
 /// name and architecture, probe and the libraries that compute on it; not the
 /// driver, and not the processor of the host.
+/// ring_blocks: JobRecord::ring_blocks.
 [[nodiscard]] ExecutionConditions execution_conditions(
     std::uint64_t weights_hash, const JobDevice& device,
-    const samplers::MethodOptions& method);
+    const samplers::MethodOptions& method, std::optional<int> ring_blocks = {});
 
 /// Their name: sixteen hexadecimal digits that follow from every field and from
 /// nothing else.
@@ -38,9 +40,10 @@ struct ExecutionConditions {
 /// "invariant", "free", each with "+tf32" where that is on.
 [[nodiscard]] std::string bits_mode(const DeviceOptions& options);
 
-/// The part of a method that decides bytes, as text; every exact method has the
-/// text of the sequential one.
-[[nodiscard]] std::string logical_plan(const samplers::MethodOptions& method);
+/// The part of a method that decides bytes, and ring blocks, as text; every
+/// exact method has the text of the sequential one.
+[[nodiscard]] std::string logical_plan(const samplers::MethodOptions& method,
+                                       std::optional<int> ring_blocks = {});
 
 /// The instruction sets that the matrix library and our vector loops use here,
 /// as "avx512_core_bf16/AVX3". They are chosen apart: ONEDNN_MAX_CPU_ISA

@@ -282,6 +282,11 @@ ProcessMeans means_of(const std::vector<JobDevice>& devices,
     if (one.is_used()) {
       means.devices.push_back(
           {one.device, one.is_gpu() ? one.name : "", one.total_bytes});
+      if (!one.others.empty()) {
+        // Speeds of earlier jobs are kept by name, and a group is faster.
+        means.devices.back().name =
+            fmt::format("{} x {}", one.others.size() + 1, one.name);
+      }
     }
   }
   return means;

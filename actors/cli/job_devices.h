@@ -54,6 +54,10 @@ struct JobDevice {
   [[nodiscard]] bool is_gpu() const noexcept {
     return device.kind == DeviceKind::cuda;
   }
+  /// Whether shards may divide heads (Pass::divides_heads).
+  [[nodiscard]] bool divides_heads() const noexcept {
+    return !is_gpu() || compute != DType::f32;
+  }
   /// Whether it computes for any worker.
   [[nodiscard]] bool is_used() const noexcept { return workers + ranks > 0; }
   /// Whether what it computes needs more device memory than is available.

@@ -11,10 +11,12 @@
 #include "actors/cli/notes.h"
 #include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
+#include "config/load_config.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
+#include "net/nccl.h"
 
 namespace troupe::actors {
 namespace {
@@ -61,13 +63,32 @@ void check_cores(JobRequest& request) {
   }
 }
 
+/// Errors: Errc::unsupported where NCCL is to be used and cannot be loaded.
+void check_exchange(const config::Config& config, JobRequest& request) {
+  if (config.exchange == GpuExchange::peer) {
+    return;
+  }
+  if (!request.has_groups()) {
+    add_note(request.notes, config.place_of("exchange") +
+                                " does nothing without GPUs that share a pass "
+                                "(--shards)");
+    return;
+  }
+  try {
+    (void)net::nccl_version();
+  } catch (const Error& error) {
+    throw Error(error.code(), config.place_of("exchange"), error.message(),
+                error.hint() + ", or leave --exchange out");
+  }
+}
+
 /// Errors: Errc::invalid_argument, Errc::unsupported where the passes cannot be
 /// divided.
 void check_shards(const config::Config& config, JobRequest& request) {
   if (config.num_shards == 1) {
     if (config.shard_plan != config::ShardPlan::automatic) {
-      request.notes.push_back(config.place_of("shard-plan") +
-                              " does nothing without --shards");
+      add_note(request.notes, config.place_of("shard-plan") +
+                                  " does nothing without --shards");
     }
     return;
   }
@@ -77,24 +98,12 @@ void check_shards(const config::Config& config, JobRequest& request) {
   const auto on_gpus =
       std::ranges::find_if(request.devices, &JobDevice::is_gpu);
   const bool has_gpu = on_gpus != request.devices.end();
-  require(
-      !has_gpu || info.shards_on_gpus, Errc::unsupported, place,
-      got + ", expected 1: passes of " + std::string(info.class_name) +
-          " cannot be divided among GPUs yet",
-      request.is_joined
-          ? "start this worker without --shards"
-          : "give --device cpu, or --workers with --method cfg or pipeline");
-  require(!has_gpu || config.shard_plan != config::ShardPlan::ulysses,
-          Errc::unsupported, config.place_of("shard-plan"),
-          "got ulysses, expected gather or auto: GPUs cannot divide heads yet",
-          "leave --shard-plan out");
-  require(!has_gpu || on_gpus->compute != DType::f32 ||
-              !on_gpus->options.batch_invariant,
-          Errc::unsupported, place,
-          got +
-              ", expected 1: in f32, attention of a GPU gives other bytes "
-              "where it is divided",
-          "use --dtype bf16 or f16, or leave --shards out");
+  if (!request.devices.front().divides_heads() &&
+      config.shard_plan == config::ShardPlan::ulysses) {
+    add_note(request.notes, config.place_of("shard-plan") +
+                                ": in f32, GPUs do not divide heads: the plan "
+                                "is gather");
+  }
   require(config.num_shards <= info.most_shards, Errc::invalid_argument, place,
           got + ", expected at most " + std::to_string(info.most_shards) +
               " for pictures of this size: a shard has at least 128 tokens",
@@ -103,25 +112,51 @@ void check_shards(const config::Config& config, JobRequest& request) {
   constexpr double kWasteful = 1.5;
   const double share =
       request.source.denoiser()
-          .shard_figures(request.source.latent_shape(), DType::f32,
+          .shard_figures(request.source.latent_shape(),
+                         request.devices.front().compute,
                          has_gpu ? DeviceKind::cuda : DeviceKind::cpu,
                          request.attention_plan, config.num_shards)
           .slowest_share(info.flops());
   if (share * config.num_shards > kWasteful) {
-    request.notes.push_back(fmt::format(
-        "each of {} shards computes {:.0f} % of a pass: all of them compute "
-        "what is too small to be divided; --dry-run compares numbers of shards",
-        config.num_shards, 100 * share));
+    add_note(
+        request.notes,
+        fmt::format("each of {} shards computes {:.0f} % of a pass: all of "
+                    "them compute what is too small to be divided; --dry-run "
+                    "compares numbers of shards",
+                    config.num_shards, 100 * share));
   }
+}
+
+/// Errors: Errc::unsupported, Errc::invalid_argument where the job's blocks of
+/// keys cannot be computed.
+void check_ring(const config::Config& config, const JobRequest& request) {
+  if (!request.job.ring_blocks) {
+    return;
+  }
+  const std::string place =
+      config.place_of(config.ring_blocks ? "ring-blocks" : "shard-plan");
+  const std::string got =
+      "got " + std::to_string(*request.job.ring_blocks) + " blocks of keys";
+  require(
+      std::ranges::none_of(
+          request.devices,
+          [](const JobDevice& one) { return one.is_gpu() && one.is_used(); }),
+      Errc::unsupported, request.is_joined ? "the job" : place,
+      got + ", expected 1: GPUs do not merge them yet",
+      request.is_joined    ? "start this worker with --device cpu"
+      : config.ring_blocks ? "give --device cpu, or --ring-blocks 1"
+                           : "give --device cpu, or leave --shard-plan out");
+  const std::int64_t most = request.source.info(DType::f32).most_ring_blocks;
+  require(*request.job.ring_blocks <= most, Errc::invalid_argument, place,
+          got + ", expected at most " + std::to_string(most) +
+              " for pictures of this size: a block has at least 64 tokens",
+          "give fewer, or a larger --size");
 }
 
 /// Errors: Errc::unsupported where GPUs of a group are to read only the parts
 /// of the network that they use.
 void check_reading(const config::Config& config, const JobRequest& request) {
-  const bool is_grouped = std::ranges::any_of(
-      request.devices,
-      [](const JobDevice& one) { return !one.others.empty(); });
-  require(!request.reads_in_parts || !is_grouped, Errc::unsupported,
+  require(!request.reads_in_parts || !request.has_groups(), Errc::unsupported,
           config.place_of("shards"),
           "GPUs that compute together hold the whole network: a worker of a "
           "company that cuts it reads its part alone",
@@ -132,11 +167,10 @@ void check_reading(const config::Config& config, const JobRequest& request) {
 void check_groups(const config::Config& config, const JobRequest& request) {
   for (const JobDevice& one : request.devices) {
     if (one.lead && one.is_used()) {
-      const auto lead =
-          std::ranges::find(request.devices, *one.lead, &JobDevice::device);
-      require(one.execution_class == lead->execution_class, Errc::unsupported,
+      const JobDevice& lead = request.at(*one.lead);
+      require(one.execution_class == lead.execution_class, Errc::unsupported,
               config.place_of("shards"),
-              lead->label() + " and " + one.label() +
+              lead.label() + " and " + one.label() +
                   " compute other bytes: their probes differ",
               "name GPUs that compute alike (--device), or leave --shards out");
     }
@@ -198,6 +232,18 @@ config::PlanInputs plan_inputs(const config::Config& config,
   return inputs;
 }
 
+/// Window, segments and warm-up against the schedule, found before any weight
+/// is read. Errors: those of make_method, at the source that set the option.
+void check_method(const config::Config& config,
+                  const samplers::MethodOptions& options,
+                  const samplers::Schedule& schedule) {
+  try {
+    (void)samplers::make_method(options, schedule);
+  } catch (const Error& error) {
+    throw config::at_its_source(config, error);
+  }
+}
+
 /// The method, with the cuts of the network and the graph that follow from it.
 void take_method(samplers::MethodOptions method, JobRequest& request) {
   if (request.is_joined) {
@@ -220,19 +266,21 @@ void make_plan(const config::Config& config, JobRequest& request) {
     one.workers = one.lead ? 0 : *workers++;
   }
   for (JobDevice& one : request.devices) {
-    one.ranks = one.lead ? std::ranges::find(request.devices, *one.lead,
-                                             &JobDevice::device)
-                               ->workers
-                         : 0;
+    one.ranks = one.lead ? request.at(*one.lead).workers : 0;
   }
   request.num_threads = plan.num_threads;
   // Where shards share memory, ulysses only waits once more.
-  request.attention_plan = config.shard_plan == config::ShardPlan::ulysses
+  request.attention_plan = config.shard_plan == config::ShardPlan::ulysses &&
+                                   request.devices.front().divides_heads()
                                ? AttentionPlan::ulysses
                                : AttentionPlan::gather;
+  request.exchange = config.exchange;
   // Emulated workers compute alone: only their time is modelled.
   request.num_shards = request.is_emulated ? 1 : config.num_shards;
   check_shards(config, request);
+  check_exchange(config, request);
+  check_ring(config, request);
+  check_method(config, plan.method, request.schedule);
   take_method(std::move(plan.method), request);
   const bool is_cut = samplers::num_segments(request.job.method) > 1;
   request.reads_in_parts =
@@ -455,7 +503,10 @@ void settle_method(const config::Config& config,
   if (config.wait_workers) {
     note_gain(others, request);
   }
-  if (!request.method_with_more_workers) {
+  const bool follows_workers = !request.is_joined &&
+                               !config.method.window_size &&
+                               request.job.method.kind->takes("window");
+  if (!request.method_with_more_workers && !follows_workers) {
     return;
   }
   // The budgets are for values beside those of one sample: these may be more

@@ -35,8 +35,8 @@ std::vector<std::string> execution_classes(const JobRequest& request,
   std::vector<std::string> classes;
   for (const JobDevice& device : request.devices) {
     if (device.execution_class == static_cast<int>(classes.size())) {
-      classes.push_back(execution_class(
-          execution_conditions(weights_hash, device, request.job.method)));
+      classes.push_back(execution_class(execution_conditions(
+          weights_hash, device, request.job.method, request.job.ring_blocks)));
     }
   }
   return classes;

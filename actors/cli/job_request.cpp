@@ -101,18 +101,6 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
   }
 }
 
-/// Window, segments and warm-up against the schedule, found before any weight
-/// is read. Errors: those of make_method, at the source that set the option.
-void check_method(const config::Config& config,
-                  const samplers::MethodOptions& options,
-                  const samplers::Schedule& schedule) {
-  try {
-    (void)samplers::make_method(options, schedule);
-  } catch (const Error& error) {
-    throw config::at_its_source(config, error);
-  }
-}
-
 /// A network without classes and prompts has one branch.
 double guidance_of(const config::Config& config, const ModelSource& source,
                    std::vector<std::string>& notes) {
@@ -165,6 +153,17 @@ void note_method(const config::Config& config, JobRequest& request) {
     note_gain({}, request);
   }
   note_lists(config.sampler, request.schedule, request.notes);
+}
+
+/// The figures of `troupe help figures`.
+void note_ring(JobRequest& request) {
+  if (request.job.ring_blocks) {
+    request.notes.emplace_back(
+        "ring approximates: relative RMSE from the exact latents, 20 steps of "
+        "the demo model in 2 or 4 blocks, median (worst) of 24 samples: 3e-7 "
+        "(9e-6) in f32, 0.005 (0.18) in bf16, which itself is 0.012 (0.30) "
+        "from f32; other models were not measured; --ring-blocks 1 is exact");
+  }
 }
 
 void note_tiles(const config::Config& config, JobRequest& request) {
@@ -268,6 +267,9 @@ JobRecord draft_of(const config::Config& config, const ModelSource& source,
   job.noise = config.noise;
   job.seed = config.seed;
   job.dtype = asked_dtype(config);
+  if (config.num_ring_blocks() > 1) {
+    job.ring_blocks = config.num_ring_blocks();
+  }
   return job;
 }
 
@@ -394,6 +396,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   if (job.vae_tile > 0) {
     recipe.vae_tile = job.vae_tile;
   }
+  recipe.ring_blocks = job.ring_blocks;
   recipe.guidance = job.guidance;
   recipe.schedule = job.schedule.options;
   recipe.method = job.method;
@@ -472,7 +475,6 @@ JobRequest make_request(const config::Config& said,
   if (recipe == nullptr) {
     note_heun(request.schedule, request.notes);
   }
-  check_method(config, request.job.method, request.schedule);
   take_init_latents(config, request);
   require(!request.schedule.options().denoising_start ||
               !request.init_latents.empty(),
@@ -489,6 +491,7 @@ JobRequest make_request(const config::Config& said,
   keep_stream(recipe, request);
   note_method(config, request);
   note_bin(request.source, request.notes);
+  note_ring(request);
   note_tiles(config, request);
   note_interval(config, request);
   explain(config, request, recipe != nullptr);

@@ -31,6 +31,7 @@ struct JobRequest {
   std::vector<JobDevice> devices;  ///< GPUs first
   int num_threads = 1;             ///< of each shard of a CPU worker
   AttentionPlan attention_plan = AttentionPlan::gather;  ///< of the shards
+  GpuExchange exchange = GpuExchange::peer;              ///< of GPUs
   int num_shards = 1;  ///< groups of threads, or GPUs, of a worker
   int max_rows = 0;    ///< of --batch
   std::vector<std::int64_t> classes;  ///< cycles over global indices
@@ -60,6 +61,15 @@ struct JobRequest {
   std::uint64_t value_budget = 0;
   std::vector<std::string> notes;  ///< what the user should know
 
+  /// One of `devices`.
+  [[nodiscard]] const JobDevice& at(const Device& device) const {
+    return *std::ranges::find(devices, device, &JobDevice::device);
+  }
+  /// Whether GPUs compute passes together.
+  [[nodiscard]] bool has_groups() const {
+    return std::ranges::any_of(
+        devices, [](const JobDevice& one) { return !one.others.empty(); });
+  }
   [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
     return classes[index % classes.size()];
   }

@@ -122,19 +122,20 @@ config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
 
 void JobRunner::decode(ExecContext& ctx, const Tensor& latents,
                        Tensor& pixels) const {
-  const auto found =
-      std::ranges::find(models_, ctx.device(), &DeviceModel::device);
-  require(found != models_.end(), Errc::internal, to_string(ctx.device()),
-          "the model was not loaded there");
-  found->model.decode(ctx, latents, request_.source.vae_tile(),
-                      request_.source.picture_size(), pixels);
+  const auto model_on = [&](const ExecContext& on) -> const LoadedModel& {
+    const auto found =
+        std::ranges::find(models_, on.device(), &DeviceModel::device);
+    require(found != models_.end(), Errc::internal, to_string(on.device()),
+            "the model was not loaded there");
+    return found->model;
+  };
+  actors::decode(ctx, model_on, latents, request_.source.vae_tile(),
+                 request_.source.picture_size(), pixels);
 }
 
 std::unique_ptr<ExecContext> JobRunner::make_decode_context() const {
   const Device on = models_.back().device;  // the CPU is the last
-  const auto found =
-      std::ranges::find(request_.devices, on, &JobDevice::device);
-  return std::make_unique<ExecContext>(1, on, found->options);
+  return std::make_unique<ExecContext>(1, on, request_.at(on).options);
 }
 
 JobResult JobRunner::run(JobSpec spec) const {
@@ -174,6 +175,7 @@ std::vector<WorkerTraits> JobRunner::workers(const JobRequest& request) const {
                  request.max_rows);
   for (WorkerTraits& worker : workers) {
     worker.plan = request.attention_plan;
+    worker.exchange = request.exchange;
   }
   std::erase_if(workers, [this](const WorkerTraits& worker) {
     return std::ranges::any_of(lost_, [&worker](const LostDevice& one) {

@@ -176,10 +176,10 @@ std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
 
 std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {
   const samplers::MethodOptions& method = request.job.method;
-  const std::uint64_t bytes = bytes_of(
-      method.kind->most_live(method, request.schedule.num_model_calls(),
-                             least_ahead(method)),
-      value_sizes(request, true));
+  const std::uint64_t bytes =
+      bytes_of(samplers::most_live(method, request.schedule.num_model_calls(),
+                                   least_ahead(method)),
+               value_sizes(request, true));
   if (!request.uses(DeviceKind::cuda)) {
     return bytes;
   }
@@ -228,14 +228,14 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
   std::uint64_t worker = needs.network.of_rows(1) *
                              static_cast<std::uint64_t>(gpu.rows * branches) +
                          needs.network.visiting_bytes + kGpuOverhead;
+  worker += needs.decode_bytes;
   if (gpu.lead || !gpu.others.empty()) {
     // What ranks exchange is there twice (ShardContext::share): less than a
-    // pass.
-    worker += needs.network.of_rows(1);
+    // pass for the network, and less than a picture for the decoder.
+    worker += needs.network.of_rows(1) + needs.decode_bytes;
   }
   std::uint64_t values = 0;
-  if (!gpu.lead) {  // which steps and decodes
-    worker += needs.decode_bytes;
+  if (!gpu.lead) {  // which steps
     values = sample_value_bytes(request, DeviceKind::cuda);
   }
   return needs.weights_bytes - unread_bytes(request, gpu) +
@@ -272,7 +272,7 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
     constexpr double kDecode = 1;
     const samplers::MethodOptions& method = request.job.method;
     bytes += TraceLog::most_bytes(
-        (method.kind->most_tasks(method, num_calls) + kDecode) * num_samples);
+        (samplers::most_tasks(method, num_calls) + kDecode) * num_samples);
   }
   constexpr double kMost = 1e18;
   return static_cast<std::uint64_t>(std::min(bytes, kMost));

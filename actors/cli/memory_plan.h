@@ -65,7 +65,7 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 
 /// Of a GPU's memory, with the values of one sample, and `gpu.rows` images at
 /// once for each of its workers. A GPU that computes for the workers of another
-/// one (--shards) has weights and passes, and neither values nor pictures.
+/// one (--shards) has weights and passes, and no values.
 [[nodiscard]] std::uint64_t gpu_bytes(const JobDevice& gpu,
                                       const JobRequest& request);
 

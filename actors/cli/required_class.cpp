@@ -75,8 +75,8 @@ void RequiredClass::check(const JobRequest& request,
     if (device.workers == 0) {
       continue;
     }
-    const std::string here = execution_class(
-        execution_conditions(weights_hash, device, request.job.method));
+    const std::string here = execution_class(execution_conditions(
+        weights_hash, device, request.job.method, request.job.ring_blocks));
     if (here != name) {
       throw Error(
           Errc::another_class, "--require-class",

@@ -155,9 +155,7 @@ void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
     if (one.process != kHomeProcess) {
       continue;  // `nodes` has it
     }
-    const std::string name =
-        std::ranges::find(request.devices, one.device, &JobDevice::device)
-            ->label();
+    const std::string name = request.at(one.device).label();
     const auto known =
         std::ranges::find(summary.devices, name, &DeviceSummary::name);
     // One worker of several may have been lost: the first cause says why.

@@ -21,6 +21,7 @@
 #include "actors/cli/link_options.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/pass_times.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
@@ -195,6 +196,11 @@ void check_room(const JobRequest& request, const RunOutputs& outputs) {
                         latent_rows(request));
   }
   if (!outputs.trajectory.empty()) {
+    const samplers::MethodKind kind = request.job.method.kind;
+    require(!kind->skips_points, Errc::unsupported, "--save",
+            "a trajectory has a point for each model call, and " +
+                std::string(kind->name) + " goes past some",
+            "leave trajectory=FILE out, or use another --method");
     RowFile::check_room("--save trajectory", outputs.trajectory,
                         trajectory_rows(request));
   }
@@ -439,6 +445,10 @@ int run_sample(Invocation& invocation) {
   const auto cancel = [&invocation](const std::string& by) {
     invocation.signals->cancel(by);
   };
+  if (const auto note = choose_shard_plan(config, request, stop)) {
+    print_notes({*note});
+    summary.notes.push_back(*note);
+  }
   EncodingCompany encoding(config, request, stop, cancel);
   const JobRunner runner(request, stop, encoding.elsewhere());
   check_weights(outputs, to_hex(runner.weights_hash()));

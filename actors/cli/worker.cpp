@@ -17,6 +17,7 @@
 #include "actors/cli/member_request.h"
 #include "actors/cli/model_cache.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/pass_times.h"
 #include "actors/cli/peer_options.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
@@ -70,6 +71,9 @@ class Preparation {
            const JobValues& values, StopFlag& stop,
            Reading reading = Reading::what_is_used) {
     request.emplace(member_request(config, offer.job, reading));
+    if (auto note = choose_shard_plan(config, *request, stop)) {
+      request->notes.push_back(*std::move(note));
+    }
     print_notes(request->notes);
     request->source.on_wrong_model([this](const Error& error) {
       const std::lock_guard lock(mutex_);

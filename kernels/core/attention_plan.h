@@ -14,4 +14,8 @@ enum class AttentionPlan : std::uint8_t {
   ulysses
 };
 
+/// How GPUs that compute a pass together exchange: by copies between their
+/// memories, or through NCCL (net/nccl.h). The bytes are the same.
+enum class GpuExchange : std::uint8_t { peer, nccl };
+
 }  // namespace troupe

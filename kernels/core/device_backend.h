@@ -35,6 +35,23 @@ class DeviceEvent {
   virtual void wait() = 0;
 };
 
+/// The marks of a queue that may hang (DeviceBackend::watch). No function asks
+/// the device or waits. Thread: any.
+class QueueWatch {
+ public:
+  virtual ~QueueWatch() = default;
+  /// Marks since `watch`. Numbers wrap around.
+  [[nodiscard]] virtual std::uint32_t marks_set() const = 0;
+  [[nodiscard]] virtual std::uint32_t marks_passed() const = 0;
+  /// Queues that wait for marks of this one go on at once, though these have
+  /// not passed.
+  virtual void release_waiters() = 0;
+  /// Nobody waits for this queue any more: every wait fails with
+  /// Errc::device_lost. What it holds of the host and of the device is never
+  /// released, since that would wait for the queue.
+  virtual void abandon() = 0;
+};
+
 /// Port: a device with memory and a queue of its own, as one ExecContext sees
 /// it. Queued work runs later, in order. The host waits only where a function
 /// says so.
@@ -62,6 +79,14 @@ class DeviceBackend {
   /// source may be reused at once; a host target is complete on return.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
 
+  /// Queues a copy of `count` columns of every row (axis 0), from column
+  /// `from_first` of `from` to column `to_first` of `to`. The tensors have as
+  /// many rows and the same dtype. The target is on this device, the source on
+  /// any device of the same kind.
+  virtual void copy_columns(const Tensor& from, std::int64_t from_first,
+                            Tensor& to, std::int64_t to_first,
+                            std::int64_t count) = 0;
+
   /// Queues a copy of `from`, a tensor of this device, into pinned memory of
   /// the host, and returns the copy without waiting. The copy is complete when
   /// a `mark` taken afterwards has passed; the copy must not be touched before.
@@ -83,6 +108,16 @@ class DeviceBackend {
 
   /// Returns when all work queued so far is done.
   virtual void synchronize() = 0;
+  /// The queue, for libraries that queue work by themselves: a cudaStream_t.
+  [[nodiscard]] virtual void* queue() = 0;
+
+  /// For a queue that other queues wait for, and that may hang. From here on
+  /// its marks are counted. Where the host waits for the queue it calls
+  /// `on_wait` again and again; what this throws ends the wait. An empty
+  /// `on_wait` ends the watch. Null where nothing is watched.
+  virtual std::shared_ptr<QueueWatch> watch(std::function<void()> /*on_wait*/) {
+    return nullptr;
+  }
 
   /// Queues what `fn` queues. The first call with a key runs `fn`, the second
   /// records what it queues, and every later call plays the recording without
@@ -91,6 +126,11 @@ class DeviceBackend {
   /// from or to the host. Returns whether `fn` was called.
   virtual bool replay(std::span<const std::uint64_t> key,
                       const std::function<void()>& fn) = 0;
+  /// Calls `fn` between what was queued before and what is queued later. A
+  /// recording is cut here: `fn` is no part of it, and may do all that is
+  /// refused while work is recorded. Every playback calls it again, at this
+  /// place.
+  virtual void between(const std::function<void()>& fn) = 0;
   /// Drops all recordings. To be called when memory that they use is released.
   virtual void forget_recordings() = 0;
 };

@@ -47,16 +47,21 @@ class Meter final : public DeviceBackend {
 
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   void copy(const Tensor& /*from*/, Tensor& /*to*/) override {}
+  void copy_columns(const Tensor& /*from*/, std::int64_t /*from_first*/,
+                    Tensor& /*to*/, std::int64_t /*to_first*/,
+                    std::int64_t /*count*/) override {}
   [[nodiscard]] Tensor read_back(const Tensor& from) override;
   [[nodiscard]] std::unique_ptr<DeviceEvent> mark() override;
   void wait_for(const DeviceEvent& /*event*/) override {}
   void synchronize() override {}
+  void* queue() override { return nullptr; }
   /// Calls fn each time.
   bool replay(std::span<const std::uint64_t> /*key*/,
               const std::function<void()>& fn) override {
     fn();
     return true;
   }
+  void between(const std::function<void()>& fn) override { fn(); }
   void forget_recordings() override {}
 
  private:

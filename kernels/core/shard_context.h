@@ -88,6 +88,9 @@ class ShardContext {
       const std::function<SharedBlocks(int rank)>& /*of_rank*/) {
     return {shape, dtype};
   }
+  /// Equal calls of `share` and `meet` from equal phases on get the same
+  /// tensors, once these have been as large.
+  [[nodiscard]] virtual int phase() const { return 0; }
   /// Returns when every rank has come here, and what they wrote may be read.
   /// Errors: Errc::interrupted where another rank failed.
   virtual void meet() {}
@@ -104,6 +107,11 @@ class ShardTeam {
   /// have ended. Rank 0 is the calling thread. Errors: the first one that a
   /// rank threw. Thread: the lead's.
   virtual void run(const Pass& pass) = 0;
+  /// Whether what ended the last pass will not end it again, as ranks whose
+  /// device is lost have left the team. Results of that pass are undefined; it
+  /// may be computed again from inputs that it did not write. True once for a
+  /// pass.
+  [[nodiscard]] virtual bool can_run_again() { return false; }
   /// Those of the ranks beside the lead's; none: they compute on the lead's.
   [[nodiscard]] virtual std::vector<Device> other_devices() const { return {}; }
 };

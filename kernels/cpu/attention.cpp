@@ -197,13 +197,19 @@ class Job {
         return i;
       }
     }
-    const AttentionShapes shapes(keys, head_dim_, q_.base.dtype());
+    const std::vector<RowRange> blocks = blocks_of_keys(keys, mask_.key_blocks);
+    const DType dtype = q_.base.dtype();
     const RowCut cut = cut_rows(
-        q_.base.dim(1), attention_block_rows(keys), [&](std::int64_t height) {
-          return rows_stand_alone(ctx_, shapes.logits(height)) &&
-                 rows_stand_alone(ctx_, shapes.mix(height));
+        q_.base.dim(1), attention_block_rows(most_keys(blocks)),
+        [&](std::int64_t height) {
+          return std::ranges::all_of(blocks, [&](const RowRange& block) {
+            const AttentionShapes shapes(block.size(), head_dim_, dtype);
+            return rows_stand_alone(ctx_, shapes.logits(height)) &&
+                   rows_stand_alone(ctx_, shapes.mix(height));
+          });
         });
-    groups_.push_back({keys, cut, AttentionPlan(ctx_, cut, shapes)});
+    groups_.push_back(
+        {keys, cut, AttentionPlan(ctx_, cut, blocks, head_dim_, dtype)});
     return groups_.size() - 1;
   }
 
@@ -249,29 +255,49 @@ class Job {
   }
 
   /// out = softmax(masked scale · q · kᵀ) · v for one block; q is in scratch.
-  /// The division by the row sums comes last, on head_dim instead of keys
-  /// columns.
+  /// Blocks of keys are merged one after the other. The division by the row
+  /// sums comes last, on head_dim instead of keys columns.
   void attend(const Group& group, bool last, const LogitsMask& mask, int thread,
               const std::byte* copies, std::byte* scratch, Target out,
               std::int64_t out_stride) const {
     const AttentionPlan& plan = group.plan;
     const std::int64_t rows = last ? plan.last_rows : plan.rows;
+    const std::size_t element = size_of(out.dtype);
     auto* logits = reinterpret_cast<float*>(scratch + plan.at.logits);
     const Target powers(scratch + plan.at.powers, out.dtype);
-    auto* sums = reinterpret_cast<float*>(scratch + plan.at.sums);
-    auto* mixed = reinterpret_cast<float*>(scratch + plan.at.mixed);
     std::byte* library = scratch + plan.at.for_library;
+    const auto rows_at = [scratch](const AttentionRows& at) {
+      return PowerRows{reinterpret_cast<float*>(scratch + at.mixed),
+                       reinterpret_cast<float*>(scratch + at.sums),
+                       reinterpret_cast<float*>(scratch + at.tops)};
+    };
+    const PowerRows merged = rows_at(plan.at.first);
 
-    (last ? plan.last_logits : plan.logits)
-        ->run(thread, scratch + plan.at.q, copies + plan.at.k, logits, library);
-    if (mask.causal || mask.bias != nullptr) {
-      exp_masked_rows(logits, rows, group.keys, scale_, mask, powers, sums);
-    } else {
-      exp_rows(logits, rows, group.keys, scale_, powers, sums);
+    for (const AttentionPlan::Products& part : plan.products) {
+      const bool is_first = part.keys.begin == 0;
+      const PowerRows to = is_first ? merged : rows_at(plan.at.next);
+      (last ? part.last_logits : part.logits)
+          ->run(thread, scratch + plan.at.q,
+                copies + plan.at.k +
+                    offset(part.keys.begin * plan.at.depth, element),
+                logits, library);
+      if (mask.causal || mask.bias != nullptr) {
+        exp_masked_rows(logits, rows, group.keys, scale_, mask, powers,
+                        to.sums);
+      } else {
+        exp_rows(logits, rows, part.keys.size(), scale_, powers, to.sums,
+                 plan.products.size() > 1 ? to.tops : nullptr);
+      }
+      (last ? part.last_mix : part.mix)
+          ->run(
+              thread, powers.data,
+              copies + plan.at.v + offset(part.keys.begin * head_dim_, element),
+              to.rows, library);
+      if (!is_first) {
+        merge_rows(to, rows, head_dim_, scale_, merged);
+      }
     }
-    (last ? plan.last_mix : plan.mix)
-        ->run(thread, powers.data, copies + plan.at.v, mixed, library);
-    divide_rows(mixed, rows, head_dim_, sums, out, out_stride);
+    divide_rows(merged.rows, rows, head_dim_, merged.sums, out, out_stride);
   }
 
   ExecContext& ctx_;
@@ -303,8 +329,11 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 }
 
 std::size_t attention_thread_bytes(std::int64_t keys, std::int64_t head_dim,
-                                   DType dtype) {
-  const AttentionLayout at({keys, head_dim, dtype}, attention_block_rows(keys));
+                                   DType dtype, std::int64_t key_blocks) {
+  const std::vector<RowRange> blocks = blocks_of_keys(keys, key_blocks);
+  const std::int64_t most = most_keys(blocks);
+  const AttentionLayout at(keys, {most, head_dim, dtype}, blocks.size() > 1,
+                           attention_block_rows(most));
   return at.head_bytes + at.for_library;
 }
 

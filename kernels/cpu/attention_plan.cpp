@@ -47,6 +47,26 @@ std::int64_t attention_block_rows(std::int64_t keys) {
   return std::clamp(kBlockLogits / keys, kMinBlockRows, kMaxBlockRows);
 }
 
+std::vector<RowRange> blocks_of_keys(std::int64_t keys,
+                                     std::int64_t key_blocks) {
+  std::vector<RowRange> blocks;
+  for (std::int64_t b = 0; b < key_blocks; ++b) {
+    const RowRange block = key_block(key_blocks, b, keys);
+    if (block.size() > 0) {
+      blocks.push_back(block);
+    }
+  }
+  return blocks;
+}
+
+std::int64_t most_keys(const std::vector<RowRange>& blocks) {
+  std::int64_t most = 0;
+  for (const RowRange& block : blocks) {
+    most = std::max(most, block.size());
+  }
+  return most;
+}
+
 AttentionShapes::AttentionShapes(std::int64_t num_keys, std::int64_t columns,
                                  DType type)
     : keys(num_keys),
@@ -70,38 +90,57 @@ MatmulShape AttentionShapes::mix(std::int64_t rows) const {
           .layout = Layout::rows};
 }
 
-AttentionLayout::AttentionLayout(const AttentionShapes& shapes,
-                                 std::int64_t block_rows)
-    : depth(shapes.depth) {
-  const std::size_t element = size_of(shapes.dtype);
+AttentionLayout::AttentionLayout(std::int64_t keys, const AttentionShapes& most,
+                                 bool has_several, std::int64_t block_rows)
+    : depth(most.depth) {
+  const std::size_t element = size_of(most.dtype);
   BufferParts head;
-  k = head.take(shapes.keys * depth, element);
-  v = head.take(shapes.keys * shapes.head_dim, element);
+  k = head.take(keys * depth, element);
+  v = head.take(keys * most.head_dim, element);
   head_bytes = head.bytes();
   BufferParts block;
   q = block.take(block_rows * depth, element);
-  logits = block.take(block_rows * shapes.keys, sizeof(float));
+  logits = block.take(block_rows * most.keys, sizeof(float));
   // f32 powers take the logits' place.
-  powers = shapes.dtype == DType::f32
+  powers = most.dtype == DType::f32
                ? logits
-               : block.take(block_rows * shapes.keys, element);
-  sums = block.take(block_rows, sizeof(float));
-  mixed = block.take(block_rows * shapes.head_dim, sizeof(float));
+               : block.take(block_rows * most.keys, element);
+  const auto take_rows = [&] {
+    return AttentionRows{
+        .sums = block.take(block_rows, sizeof(float)),
+        .tops = block.take(has_several ? block_rows : 0, sizeof(float)),
+        .mixed = block.take(block_rows * most.head_dim, sizeof(float))};
+  };
+  first = take_rows();
+  if (has_several) {
+    next = take_rows();
+  }
   for_library = block.bytes();
 }
 
 AttentionPlan::AttentionPlan(ExecContext& ctx, const RowCut& cut,
-                             const AttentionShapes& shapes)
-    : rows(cut.block_rows), last_rows(cut.last_rows()), at(shapes, rows) {
+                             const std::vector<RowRange>& blocks,
+                             std::int64_t head_dim, DType dtype)
+    : rows(cut.block_rows),
+      last_rows(cut.last_rows()),
+      at(blocks.back().end, {most_keys(blocks), head_dim, dtype},
+         blocks.size() > 1, rows) {
   MatmulCache& cache = MatmulCache::of(ctx);
-  logits = &cache.get(shapes.logits(rows));
-  last_logits = &cache.get(shapes.logits(last_rows));
-  mix = &cache.get(shapes.mix(rows));
-  last_mix = &cache.get(shapes.mix(last_rows));
-  block_bytes = whole_lines(
-      at.for_library +
-      std::max({logits->scratch_bytes(), mix->scratch_bytes(),
-                last_logits->scratch_bytes(), last_mix->scratch_bytes()}));
+  std::size_t for_library = 0;
+  const auto get = [&](const MatmulShape& shape) {
+    Matmul& product = cache.get(shape);
+    for_library = std::max(for_library, product.scratch_bytes());
+    return &product;
+  };
+  for (const RowRange& keys : blocks) {
+    const AttentionShapes shapes(keys.size(), head_dim, dtype);
+    products.push_back({.keys = keys,
+                        .logits = get(shapes.logits(rows)),
+                        .last_logits = get(shapes.logits(last_rows)),
+                        .mix = get(shapes.mix(rows)),
+                        .last_mix = get(shapes.mix(last_rows))});
+  }
+  block_bytes = whole_lines(at.for_library + for_library);
 }
 
 }  // namespace troupe::kernels::cpu

@@ -34,7 +34,8 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 
 [[nodiscard]] std::size_t attention_thread_bytes(std::int64_t keys,
                                                  std::int64_t head_dim,
-                                                 DType dtype);
+                                                 DType dtype,
+                                                 std::int64_t key_blocks);
 
 // conv2d.cpp
 /// Filters and bias as the matrix of a product over patches.

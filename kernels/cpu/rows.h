@@ -70,8 +70,21 @@ void activate_gated_row(Source x, Source gate, std::int64_t count,
 
 /// A softmax without its division: out = e^(scale · (x − largest of the row)),
 /// and sums[row] = the sum of out's row. Rows are dense; `out` may be x itself.
+/// tops[row] = the largest of x's row, unless `tops` is null.
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
-              float scale, Target out, float* sums);
+              float scale, Target out, float* sums, float* tops = nullptr);
+
+/// Rows of a product with powers (exp_rows), without the division by `sums`.
+struct PowerRows {
+  float* rows;  ///< dense
+  float* sums;
+  float* tops;
+};
+
+/// Adds rows of other columns of the same logits to `merged`. `more` may be
+/// lost.
+void merge_rows(const PowerRows& more, std::int64_t rows, std::int64_t columns,
+                float scale, const PowerRows& merged);
 
 /// What exp_masked_rows changes in a block of logits.
 struct LogitsMask {

@@ -197,14 +197,18 @@ class Powers {
 };
 
 /// out = e^(scale · (x − max)); returns the sum, in an order fixed by
-/// `columns`.
+/// `columns`. `top`, unless it is null, gets the maximum.
 template <typename Out>
-float exp_row(const float* x, std::int64_t columns, float scale, Out* out) {
+float exp_row(const float* x, std::int64_t columns, float scale, Out* out,
+              float* top = nullptr) {
   const F32 d;
   const auto count = static_cast<std::size_t>(columns);
   const std::size_t lanes = hn::Lanes(d);
-  const Powers<!std::is_same_v<Out, float>> power(d, row_maximum(d, x, count),
-                                                  scale);
+  const Vec largest = row_maximum(d, x, count);
+  if (top != nullptr) {
+    *top = hn::GetLane(largest);
+  }
+  const Powers<!std::is_same_v<Out, float>> power(d, largest, scale);
   Vec first = hn::Zero(d);
   Vec second = first;
   std::size_t i = 0;
@@ -227,21 +231,48 @@ float exp_row(const float* x, std::int64_t columns, float scale, Out* out) {
 
 template <typename Out>
 void exp_rows_to(const float* x, std::int64_t rows, std::int64_t columns,
-                 float scale, void* out, float* sums) {
+                 float scale, void* out, float* sums, float* tops) {
   for (std::int64_t row = 0; row < rows; ++row) {
     sums[row] = exp_row(x + row * columns, columns, scale,
-                        static_cast<Out*>(out) + row * columns);
+                        static_cast<Out*>(out) + row * columns,
+                        tops == nullptr ? nullptr : tops + row);
   }
 }
 
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
-              float scale, Target out, float* sums) {
+              float scale, Target out, float* sums, float* tops) {
   if (out.dtype == DType::f32) {
-    exp_rows_to<float>(x, rows, columns, scale, out.data, sums);
+    exp_rows_to<float>(x, rows, columns, scale, out.data, sums, tops);
   } else if (writes_native_bfloat16()) {
-    exp_rows_to<NativeBfloat16>(x, rows, columns, scale, out.data, sums);
+    exp_rows_to<NativeBfloat16>(x, rows, columns, scale, out.data, sums, tops);
   } else {
-    exp_rows_to<bfloat16>(x, rows, columns, scale, out.data, sums);
+    exp_rows_to<bfloat16>(x, rows, columns, scale, out.data, sums, tops);
+  }
+}
+
+void merge_rows(const PowerRows& more, std::int64_t rows, std::int64_t columns,
+                float scale, const PowerRows& merged) {
+  const F32 d;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float top = std::max(merged.tops[row], more.tops[row]);
+    // e^(scale · (x − top)) is a power relative to x's own top, times this.
+    const auto rescale = [&](float its_top) HWY_ATTR {
+      return exp_vec(d, hn::Set(d, (its_top - top) * scale));
+    };
+    const Vec kept = rescale(merged.tops[row]);
+    const Vec added = rescale(more.tops[row]);
+    const float* from = more.rows + row * columns;
+    float* to = merged.rows + row * columns;
+    for_vectors(
+        d, static_cast<std::size_t>(columns),
+        [&](std::size_t i, auto read, auto write) HWY_ATTR {
+          write(hn::MulAdd(read(from + i), added, hn::Mul(read(to + i), kept)),
+                to + i);
+        });
+    merged.sums[row] =
+        hn::GetLane(hn::MulAdd(hn::Set(d, more.sums[row]), added,
+                               hn::Mul(hn::Set(d, merged.sums[row]), kept)));
+    merged.tops[row] = top;
   }
 }
 
@@ -320,6 +351,7 @@ HWY_EXPORT(finish_product);
 HWY_EXPORT(activate_row);
 HWY_EXPORT(activate_gated_row);
 HWY_EXPORT(exp_rows);
+HWY_EXPORT(merge_rows);
 HWY_EXPORT(exp_masked_rows);
 HWY_EXPORT(divide_rows);
 
@@ -341,8 +373,13 @@ void activate_gated_row(Source x, Source gate, std::int64_t count,
 }
 
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
-              float scale, Target out, float* sums) {
-  HWY_DYNAMIC_DISPATCH(exp_rows)(x, rows, columns, scale, out, sums);
+              float scale, Target out, float* sums, float* tops) {
+  HWY_DYNAMIC_DISPATCH(exp_rows)(x, rows, columns, scale, out, sums, tops);
+}
+
+void merge_rows(const PowerRows& more, std::int64_t rows, std::int64_t columns,
+                float scale, const PowerRows& merged) {
+  HWY_DYNAMIC_DISPATCH(merge_rows)(more, rows, columns, scale, merged);
 }
 
 void exp_masked_rows(float* x, std::int64_t rows, std::int64_t columns,

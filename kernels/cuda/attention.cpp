@@ -1,11 +1,8 @@
-#include <map>
-#include <optional>
-#include <utility>
-
 #include "kernels/core/error.h"
 #include "kernels/cuda/aligned.cuh"
 #include "kernels/cuda/attention_products.cuh"
 #include "kernels/cuda/attention_shard.cuh"
+#include "kernels/cuda/dnn_shards.cuh"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels::cuda {
@@ -15,50 +12,24 @@ namespace {
 constexpr std::int64_t kPerRead = 8;
 constexpr std::uintptr_t kReadBytes = 16;
 
-/// Whether the whole is another problem: other rows, heads or row widths.
+/// Whether the whole is another problem: other rows, heads or row widths. The
+/// whole's output has the width of its heads.
 bool is_shard(const HeadsView& q, const HeadsView& k, const HeadsView& v,
-              std::int64_t num_heads, const WholeItem& whole) {
+              std::int64_t num_heads, std::int64_t head_dim,
+              const WholeItem& whole, const HeadsView& out) {
   const auto has_other_width = [](const HeadsView& view, std::int64_t width) {
     return width != 0 && view.base.dim(2) != width;
   };
   return whole.rows != q.base.dim(1) || whole.num_heads != num_heads ||
          has_other_width(q, whole.row_width) ||
          has_other_width(k, whole.key_width) ||
-         has_other_width(v, whole.key_width);
+         has_other_width(v, whole.key_width) ||
+         out.base.dim(2) != num_heads * head_dim;
 }
 
 /// The plans of one context.
-struct FlashPlans {
-  explicit FlashPlans(Backend& /*backend*/) {}
-
-  [[nodiscard]] DnnPlans& of(Backend& backend,
-                             const AttentionProblem& problem) {
-    const auto known = wholes.find(problem);
-    if (known != wholes.end()) {
-      return known->second;
-    }
-    return wholes.try_emplace(problem, graph_of(backend, problem), DnnRules{})
-        .first->second;
-  }
-
-  static DnnPlans::GraphOf graph_of(Backend& backend,
-                                    const AttentionProblem& problem) {
-    return [handle = backend.shared_state<DnnHandle>(),
-            problem](std::int64_t items) {
-      return attention_graph(handle->target(), problem, items);
-    };
-  }
-
-  struct Shard {
-    Shard(DnnPlans::GraphOf graph_of, const DnnRules& rules)
-        : plans(std::move(graph_of), rules) {}
-    DnnPlans plans;
-    std::optional<bool> agrees;  ///< has the bytes of the whole; unset: unknown
-  };
-
-  std::map<AttentionProblem, DnnPlans> wholes;
-  /// By the whole and the shard.
-  std::map<std::pair<AttentionProblem, AttentionProblem>, Shard> shards;
+struct FlashPlans : DnnShards<AttentionProblem> {
+  explicit FlashPlans(Backend& /*backend*/) : DnnShards(attention_graph) {}
 };
 
 std::byte* first_element(const HeadsView& view) {
@@ -78,26 +49,15 @@ bool flash_can_read(const HeadsView& view) {
 DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
                          const AttentionProblem& shard) {
   Backend& backend = Backend::of(ctx);
-  auto& known = backend.state<FlashPlans>();
-  DnnPlans& whole_plans = known.of(backend, whole);
-  if (whole_plans.engine() == nullptr) {
+  FlashPlans::Shard* const found = backend.state<FlashPlans>().shard_of(
+      backend, whole, shard, {}, "attention",
+      [&](DnnPlans& whole_plans, DnnPlans& shard_plans) {
+        return shard_agrees(ctx, whole, whole_plans, shard, shard_plans);
+      });
+  if (found == nullptr) {
     return nullptr;
   }
-  FlashPlans::Shard& it =
-      known.shards
-          .try_emplace(std::pair(whole, shard),
-                       FlashPlans::graph_of(backend, shard),
-                       DnnRules{.only = whole_plans.engine()})
-          .first->second;
-  if (!it.agrees) {
-    if (backend.is_recording()) {
-      throw Error(Errc::unsupported, "attention",
-                  "a shard was recorded before it was run once");
-    }
-    it.agrees = shard_agrees(ctx, whole, whole_plans, shard, it.plans);
-  }
-  // The plans of a refused shard are kept: unloading them needs a lock.
-  if (!*it.agrees) {
+  if (!*found->agrees) {
     throw Error(Errc::unsupported, "attention",
                 "cuDNN computes other bits for " +
                     std::to_string(shard.queries) + " rows and " +
@@ -106,17 +66,33 @@ DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
                     std::to_string(whole.num_heads),
                 "give each GPU whole items");
   }
-  return &it.plans;
+  return &found->plans;
 }
 
 /// False when the library has no engine for it; nothing is queued then.
 bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, const WholeItem& whole,
-               const AttentionMask& mask, Tensor& out) {
+               const AttentionMask& mask, const HeadsView& out) {
   if (mask.causal || !mask.bias.empty() || q.base.dtype() == DType::f32 ||
-      head_dim % kPerRead != 0 || !flash_can_read(q) || !flash_can_read(k) ||
-      !flash_can_read(v)) {
+      head_dim % kPerRead != 0) {
+    return false;
+  }
+  Backend& backend = Backend::of(ctx);
+  const bool is_part = is_shard(q, k, v, num_heads, head_dim, whole, out) &&
+                       backend.options().batch_invariant;
+  if (is_part && (whole.row_width == 0 || whole.row_width % kPerRead != 0 ||
+                  whole.key_width % kPerRead != 0)) {
+    return false;
+  }
+  if (!flash_can_read(q) || !flash_can_read(k) || !flash_can_read(v) ||
+      !flash_can_read(out)) {
+    require(!is_part, Errc::unsupported, "attention",
+            "flash attention serves the whole and cannot read this shard: got "
+            "rows of " +
+                std::to_string(q.base.dim(2)) + " and " +
+                std::to_string(k.base.dim(2)) + " columns",
+            "give each GPU whole items");
     return false;
   }
   const AttentionProblem problem{.queries = q.base.dim(1),
@@ -126,20 +102,16 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                                  .q_row = q.base.dim(2),
                                  .k_row = k.base.dim(2),
                                  .v_row = v.base.dim(2),
+                                 .out_row = out.base.dim(2),
                                  .dtype = q.base.dtype()};
-  Backend& backend = Backend::of(ctx);
   DnnPlans* plans = nullptr;
-  if (is_shard(q, k, v, num_heads, whole) &&
-      backend.options().batch_invariant) {
-    if (whole.row_width == 0 || whole.row_width % kPerRead != 0 ||
-        whole.key_width % kPerRead != 0) {
-      return false;
-    }
+  if (is_part) {
     AttentionProblem item = problem;
     item.queries = whole.rows;
     item.num_heads = whole.num_heads;
     item.q_row = whole.row_width;
     item.k_row = item.v_row = whole.key_width;
+    item.out_row = whole.num_heads * head_dim;
     plans = plans_of_shard(ctx, item, problem);
   } else {
     plans = &backend.state<FlashPlans>().of(backend, problem);
@@ -154,13 +126,15 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   const HeadsView q_here = readable(q);
   const HeadsView k_here = readable(k);
   const HeadsView v_here = readable(v);
-  AlignedOutput output(ctx, out, kReadBytes);
+  Tensor base = out.base;
+  AlignedOutput output(ctx, base, kReadBytes);
   float scale = scale_of(mask, head_dim);
   if (!plans->run(ctx, q.base.dim(0),
                   attention_operands(
                       problem, {first_element(q_here), first_element(k_here),
                                 first_element(v_here), &scale,
-                                output.tensor().bytes().data()}))) {
+                                first_element(HeadsView{output.tensor(),
+                                                        out.column})}))) {
     return false;
   }
   output.finish();
@@ -170,21 +144,54 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 /// Attention over all keys that k has: `mask` has no lengths.
 void attend(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
             const HeadsView& v, std::int64_t num_heads, std::int64_t head_dim,
-            const WholeItem& whole, const AttentionMask& mask, Tensor& out) {
-  if (try_flash(ctx, q, k, v, num_heads, head_dim, whole, mask, out)) {
+            const WholeItem& whole, const AttentionMask& mask,
+            const HeadsView& out) {
+  const std::int64_t width = num_heads * head_dim;
+  const bool is_wide = out.base.dim(2) != width;
+  // A copy of wide rows would overwrite what stands beside these heads.
+  const bool is_direct = !is_wide || is_aligned(out.base, kReadBytes);
+  if (is_direct &&
+      try_flash(ctx, q, k, v, num_heads, head_dim, whole, mask, out)) {
     return;
   }
-  if (is_shard(q, k, v, num_heads, whole) &&
-      Backend::of(ctx).options().batch_invariant) {
-    throw Error(Errc::unsupported, "attention",
-                "a shard has the bits of the whole only with flash attention, "
-                "without a bias: got " +
-                    std::string(to_string(out.dtype())) + " heads of " +
-                    std::to_string(head_dim) + " columns in rows of " +
-                    std::to_string(whole.row_width),
-                "use --dtype bf16, or give each GPU whole items");
+  if (is_wide) {
+    const Workspace::Scope scope(ctx.workspace());
+    const std::int64_t rows = out.base.dim(0) * out.base.dim(1);
+    const Tensor dense = ctx.workspace().take(
+        {out.base.dim(0), out.base.dim(1), width}, out.base.dtype());
+    attend(ctx, q, k, v, num_heads, head_dim, whole, mask, {dense, 0});
+    Tensor wide = out.base.reshape({rows, out.base.dim(2)});
+    return Backend::of(ctx).copy_columns(dense.reshape({rows, width}), 0, wide,
+                                         out.column, width);
   }
-  attend_by_products(ctx, q, k, v, num_heads, head_dim, mask, out);
+  WholeItem item = whole;
+  if (!Backend::of(ctx).options().batch_invariant) {
+    item = {.rows = q.base.dim(1), .num_heads = num_heads};
+  }
+  require(item.num_heads == num_heads, Errc::unsupported, "attention",
+          "without flash attention, some heads alone have other bits: got " +
+              std::to_string(num_heads) + " of " +
+              std::to_string(item.num_heads),
+          "use --shard-plan gather");
+  const bool has_all_rows = item.rows == q.base.dim(1);
+  // The whole's column of a view that is copied must be known: 0.
+  const auto is_known = [&](const HeadsView& view, std::int64_t row) {
+    return row == view.base.dim(2) || row == width ||
+           (row == 0 && has_all_rows);
+  };
+  require(is_known(q, item.row_width) && is_known(k, item.key_width) &&
+              is_known(v, item.key_width) &&
+              (has_all_rows || mask.bias.empty()),
+          Errc::unsupported, "attention",
+          "without flash attention, a shard has the bits of the whole only in "
+          "rows as wide as the whole's, and without a bias: got rows of " +
+              std::to_string(q.base.dim(2)) + " and " +
+              std::to_string(k.base.dim(2)) + " columns, expected " +
+              std::to_string(item.row_width) + " and " +
+              std::to_string(item.key_width),
+          "give each GPU whole items");
+  Tensor dense = out.base;
+  attend_by_products(ctx, q, k, v, num_heads, head_dim, item, mask, dense);
 }
 
 /// Items [begin, end).
@@ -206,8 +213,8 @@ HeadsView first_tokens(const HeadsView& view, std::int64_t item,
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, const WholeItem& whole,
-               const AttentionMask& mask, Tensor& out) {
-  if (out.empty()) {
+               const AttentionMask& mask, const HeadsView& out) {
+  if (out.base.empty()) {
     return;
   }
   AttentionMask rest = mask;
@@ -228,13 +235,12 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
       ++end;
     }
     const bool whole_keys = length(item) == keys;
-    Tensor part = out.slice(item, end);
     attend(ctx, items_of(q, item, end),
            whole_keys ? items_of(k, item, end)
                       : first_tokens(k, item, length(item)),
            whole_keys ? items_of(v, item, end)
                       : first_tokens(v, item, length(item)),
-           num_heads, head_dim, whole, rest, part);
+           num_heads, head_dim, whole, rest, items_of(out, item, end));
   }
 }
 

@@ -14,7 +14,6 @@ namespace troupe::kernels::cuda {
 namespace {
 
 constexpr const char* kAttentionPlace = "attention";
-constexpr std::int64_t kLogitsBytes = std::int64_t{64} << 20U;
 constexpr std::int64_t kScratchBytes = std::int64_t{8} << 20U;
 constexpr std::uintptr_t kHeadAlignment = 256;
 constexpr int kPlansTried = 16;
@@ -178,21 +177,23 @@ std::uint32_t alignment_of(std::initializer_list<std::int64_t> steps,
 struct HeadRows {
   const std::byte* first;
   std::int64_t column;
-  std::int64_t tokens;
+  std::int64_t here;    ///< tokens of an item that are there
+  std::int64_t tokens;  ///< of the whole item
   std::int64_t row;
   DType dtype;
 
-  explicit HeadRows(const HeadsView& view)
+  HeadRows(const HeadsView& view, std::int64_t whole)
       : first(view.base.bytes().data() + static_cast<std::size_t>(view.column) *
                                              size_of(view.base.dtype())),
         column(view.column),
-        tokens(view.base.dim(1)),
+        here(view.base.dim(1)),
+        tokens(whole),
         row(view.base.dim(2)),
         dtype(view.base.dtype()) {}
 
   [[nodiscard]] const std::byte* at(std::int64_t item,
                                     std::int64_t token) const {
-    return first + static_cast<std::size_t>((item * tokens + token) * row) *
+    return first + static_cast<std::size_t>((item * here + token) * row) *
                        size_of(dtype);
   }
   /// `count` tokens of every head. The alignment holds for every item and block
@@ -209,6 +210,18 @@ struct HeadRows {
         .alignment = alignment_of({column, tokens * row, block * row}, dtype)};
   }
 };
+
+/// Heads of `width` columns in all, copied into rows of `row` columns.
+HeadsView with_row_width(ExecContext& ctx, const HeadsView& view,
+                         std::int64_t width, std::int64_t row) {
+  const Shape shape = {view.base.dim(0), view.base.dim(1), row};
+  Tensor wide = ctx.workspace().take(shape, view.base.dtype());
+  Tensor rows = wide.reshape({shape[0] * shape[1], row});
+  Backend::of(ctx).copy_columns(
+      view.base.reshape({rows.dim(0), view.base.dim(2)}), view.column, rows, 0,
+      width);
+  return {wide, 0};
+}
 
 /// The mask of query rows [begin, begin + rows).
 LogitsBlock block_of(const AttentionMask& mask, std::int64_t begin,
@@ -231,28 +244,37 @@ float scale_of(const AttentionMask& mask, std::int64_t head_dim) {
 void attend_by_products(ExecContext& ctx, const HeadsView& q,
                         const HeadsView& k, const HeadsView& v,
                         std::int64_t num_heads, std::int64_t head_dim,
-                        const AttentionMask& mask, Tensor& out) {
+                        const WholeItem& whole, const AttentionMask& mask,
+                        Tensor& out) {
   auto& products = Backend::of(ctx).state<HeadProducts>();
   const DType dtype = out.dtype();
+  const std::int64_t width = num_heads * head_dim;
   const Workspace::Scope scope(ctx.workspace());
   AlignedOutput output(ctx, out, kHeadAlignment);
-  const auto rows_of = [&](const HeadsView& view) {
-    return HeadRows(
-        {aligned_input(ctx, view.base, kHeadAlignment), view.column});
+  // In rows as wide as the whole's, so that the library gets the same numbers.
+  const auto as_of_whole = [&](const HeadsView& view, std::int64_t row) {
+    if (row == 0 || row == view.base.dim(2)) {
+      return HeadsView{aligned_input(ctx, view.base, kHeadAlignment),
+                       view.column};
+    }
+    return with_row_width(ctx, view, width, row);
   };
-  const HeadRows q_rows = rows_of(q);
-  const HeadRows k_rows = rows_of(k);
-  const HeadRows v_rows = rows_of(v);
-  const HeadRows out_rows({output.tensor(), 0});
-  const std::int64_t queries = q_rows.tokens;
+  const HeadsView q_here = as_of_whole(q, whole.row_width);
+  const HeadRows q_rows(q_here, whole.rows);
+  const HeadRows k_rows(as_of_whole(k, whole.key_width), k.base.dim(1));
+  const HeadRows v_rows(as_of_whole(v, whole.key_width), v.base.dim(1));
+  const HeadRows out_rows({output.tensor(), 0}, whole.rows);
   const std::int64_t keys = k_rows.tokens;
-  const std::int64_t row_bytes =
-      num_heads * keys * static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t most =
-      std::clamp(kLogitsBytes / row_bytes, std::int64_t{1}, queries);
-  const std::int64_t num_blocks = (queries + most - 1) / most;
-  const std::int64_t block = (queries + num_blocks - 1) / num_blocks;
+  const std::int64_t block = product_rows(num_heads, keys, whole.rows);
   const float scale = scale_of(mask, head_dim);
+  const RowRange own{whole.first_row, whole.first_row + q.base.dim(1)};
+  // Whether the shard's rows are as aligned as the whole's. With an odd number
+  // of 16-bit elements in a row they may not be.
+  const std::int64_t more = out.dim(0) > 1 ? q_rows.here : 0;
+  const bool keeps_alignment =
+      alignment_of({own.begin * q_rows.row, own.begin * width,
+                    more * q_rows.row, more * width},
+                   dtype) == kHeadAlignment;
 
   Tensor scratch = ctx.workspace().take({kScratchBytes}, DType::u8);
   const Tensor all_logits =
@@ -261,9 +283,35 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
       dtype == DType::f32
           ? all_logits
           : ctx.workspace().take({num_heads * block, keys}, dtype);
+  // The rows of a block that this shard has only some of.
+  Tensor some_q;
+  Tensor some_out;
+  if (q_rows.here < whole.rows) {
+    some_q = ctx.workspace().take({block, q_rows.row}, dtype);
+    some_out = ctx.workspace().take({block, width}, dtype);
+  }
   for (std::int64_t item = 0; item < out.dim(0); ++item) {
-    for (std::int64_t begin = 0; begin < queries; begin += block) {
-      const std::int64_t rows = std::min(block, queries - begin);
+    for (std::int64_t begin = own.begin - own.begin % block; begin < own.end;
+         begin += block) {
+      const std::int64_t rows = std::min(block, whole.rows - begin);
+      const RowRange mine = intersection(own, {begin, begin + rows});
+      const bool is_part =
+          mine.size() < rows || (!some_q.empty() && !keeps_alignment);
+      const std::byte* q_block = nullptr;
+      const std::byte* out_block = nullptr;
+      if (is_part) {
+        // What is computed for the other rows is not used.
+        Tensor to = some_q.slice(mine.begin - begin, mine.end - begin);
+        Backend::of(ctx).copy(q_here.base.item(item).slice(
+                                  mine.begin - own.begin, mine.end - own.begin),
+                              to);
+        q_block = some_q.bytes().data() +
+                  static_cast<std::size_t>(q_rows.column) * size_of(dtype);
+        out_block = some_out.bytes().data();
+      } else {
+        q_block = q_rows.at(item, begin - own.begin);
+        out_block = out_rows.at(item, begin - own.begin);
+      }
       Tensor logits = all_logits.slice(0, num_heads * rows);
       Tensor powers = all_powers.slice(0, num_heads * rows);
       // [keys, rows] per head; and row by row the softmax's [rows, keys].
@@ -278,8 +326,8 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                     .c = square,
                     .num_heads = num_heads,
                     .transposes_a = true},
-                   scale, k_rows.at(item, 0), q_rows.at(item, begin),
-                   logits.bytes().data(), scratch.bytes().data());
+                   scale, k_rows.at(item, 0), q_block, logits.bytes().data(),
+                   scratch.bytes().data());
       attention_weights(ctx, logits, block_of(mask, begin, rows), powers);
       square.dtype = dtype;
       products.run({.a = v_rows.matrices(keys, head_dim, keys),
@@ -288,8 +336,13 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                     .num_heads = num_heads,
                     .transposes_a = false},
                    1.0F, v_rows.at(item, 0), powers.bytes().data(),
-                   const_cast<std::byte*>(out_rows.at(item, begin)),
-                   scratch.bytes().data());
+                   const_cast<std::byte*>(out_block), scratch.bytes().data());
+      if (is_part) {
+        Tensor to = output.tensor().item(item).slice(mine.begin - own.begin,
+                                                     mine.end - own.begin);
+        Backend::of(ctx).copy(
+            some_out.slice(mine.begin - begin, mine.end - begin), to);
+      }
     }
   }
   output.finish();

@@ -39,7 +39,7 @@ Tensor operand(ExecContext& ctx, const AttentionProblem& problem,
   return there;
 }
 
-/// out [queries, heads·head_dim] on the host.
+/// out [queries, out_row] on the host.
 Tensor attended(ExecContext& ctx, const AttentionProblem& problem,
                 DnnPlans& plans, const Corner& corner,
                 std::int64_t heads_of_whole) {
@@ -51,8 +51,7 @@ Tensor attended(ExecContext& ctx, const AttentionProblem& problem,
   Tensor q = take(problem.queries, problem.q_row, corner, 1);
   Tensor k = take(problem.keys, problem.k_row, first_key, 2);
   Tensor v = take(problem.keys, problem.v_row, first_key, 3);
-  Tensor out = ctx.empty(
-      {problem.queries, problem.num_heads * problem.head_dim}, problem.dtype);
+  Tensor out = ctx.empty({problem.queries, problem.out_row}, problem.dtype);
   float scale = 1.0F / std::sqrt(static_cast<float>(problem.head_dim));
   if (!plans.run(
           ctx, 1,
@@ -66,10 +65,11 @@ Tensor attended(ExecContext& ctx, const AttentionProblem& problem,
   return host;
 }
 
-/// Whether `part` is what `all` has from the corner on.
+/// Whether `part` is what `all` has from the corner on, for so many heads.
 bool is_part(const Tensor& part, const Tensor& all, const Corner& corner,
-             std::int64_t head_dim) {
-  const std::size_t bytes = part.slice(0, 1).num_bytes();
+             std::int64_t num_heads, std::int64_t head_dim) {
+  const std::size_t bytes =
+      static_cast<std::size_t>(num_heads * head_dim) * size_of(all.dtype());
   for (std::int64_t row = 0; row < part.dim(0); ++row) {
     const Tensor there = all.slice(corner.row + row, corner.row + row + 1);
     const std::byte* from =
@@ -94,8 +94,7 @@ std::array<DnnOperand, 5> attention_operands(const AttentionProblem& problem,
                       .elements = elements,
                       .address = address};
   };
-  DnnOperand out = input(
-      kOutput, problem.queries * problem.num_heads * problem.head_dim, at.out);
+  DnnOperand out = input(kOutput, problem.queries * problem.out_row, at.out);
   out.role = DnnOperand::Role::output;
   return {input(kFirstInput, problem.queries * problem.q_row, at.q),
           input(kSecondInput, problem.keys * problem.k_row, at.k),
@@ -117,7 +116,7 @@ bool shard_agrees(ExecContext& ctx, const AttentionProblem& whole,
     const Tensor part =
         attended(ctx, shard, shard_plans, corner, whole.num_heads);
     if (all.empty() || part.empty() ||
-        !is_part(part, all, corner, whole.head_dim)) {
+        !is_part(part, all, corner, shard.num_heads, whole.head_dim)) {
       return false;
     }
   }

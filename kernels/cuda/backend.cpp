@@ -1,7 +1,10 @@
 #include "kernels/cuda/backend.cuh"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "kernels/cuda/devices.h"
@@ -38,15 +41,6 @@ void prepare_pool(int device) {
   }
 }
 
-/// Sets a flag for as long as it lives.
-struct WhileTrue {
-  bool& flag;
-  explicit WhileTrue(bool& set) : flag(set) { flag = true; }
-  ~WhileTrue() { flag = false; }
-  WhileTrue(const WhileTrue&) = delete;
-  WhileTrue& operator=(const WhileTrue&) = delete;
-};
-
 }  // namespace
 
 Backend::Backend(int device, const DeviceOptions& options)
@@ -63,6 +57,12 @@ Backend::Backend(int device, const DeviceOptions& options)
 
 Backend::~Backend() {
   const std::scoped_lock lock(set_up_mutex());
+  if (stream_->is_abandoned()) {
+    // Their destructors wait for the device.
+    static auto* const kept = new std::vector<decltype(states_)>;
+    kept->push_back(std::move(states_));
+    return;
+  }
   const OnDevice on(device());
   ignore(cudaStreamSynchronize(stream()));
   forget_recordings();
@@ -106,6 +106,9 @@ void Backend::copy(const Tensor& from, Tensor& to) {
   } else if (to.device().kind == DeviceKind::cpu) {
     require(!is_recording_, Errc::internal, "cuda",
             "host memory is written while work is recorded");
+    if (on_wait_) {
+      synchronize();  // the copy itself waits for the queue
+    }
     check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToHost,
                           stream()),
           "copy to the host");
@@ -120,6 +123,41 @@ void Backend::copy(const Tensor& from, Tensor& to) {
                               from.device().index, bytes, stream()),
           "copy between devices");
   }
+}
+
+void Backend::copy_columns(const Tensor& from, std::int64_t from_first,
+                           Tensor& to, std::int64_t to_first,
+                           std::int64_t count) {
+  check(cudaSetDevice(device()), "device");
+  const Device here{DeviceKind::cuda, device()};
+  require(to.device() == here && from.device().kind == DeviceKind::cuda,
+          Errc::internal, "cuda",
+          "columns of " + to_string(from.device()) + " for " +
+              to_string(to.device()) + " on " + to_string(here));
+  const auto rows = static_cast<std::size_t>(to.dim(0));
+  const auto bytes_of = [&](std::int64_t columns) {
+    return static_cast<std::size_t>(columns) * size_of(to.dtype());
+  };
+  const std::size_t from_pitch = from.num_bytes() / rows;
+  const std::size_t to_pitch = to.num_bytes() / rows;
+  // Nothing is written through the source.
+  auto* source =
+      const_cast<std::byte*>(from.bytes().data()) + bytes_of(from_first);
+  std::byte* target = to.bytes().data() + bytes_of(to_first);
+  const std::size_t width = bytes_of(count);
+  if (from.device() == here) {
+    return check(cudaMemcpy2DAsync(target, to_pitch, source, from_pitch, width,
+                                   rows, cudaMemcpyDeviceToDevice, stream()),
+                 "copy");
+  }
+  // Through the host where the devices cannot see each other's memory.
+  cudaMemcpy3DPeerParms copy{};
+  copy.srcPtr = {source, from_pitch, width, rows};
+  copy.srcDevice = from.device().index;
+  copy.dstPtr = {target, to_pitch, width, rows};
+  copy.dstDevice = device();
+  copy.extent = {width, rows, 1};
+  check(cudaMemcpy3DPeerAsync(&copy, stream()), "copy between devices");
 }
 
 Tensor Backend::read_back(const Tensor& from) {
@@ -144,16 +182,16 @@ std::unique_ptr<DeviceEvent> Backend::mark() {
   require(!is_recording_, Errc::internal, "cuda",
           "a mark is set while work is recorded");
   check(cudaSetDevice(device()), "device");
-  return std::make_unique<StreamEvent>(stream_);
+  return std::make_unique<StreamEvent>(stream_, counter_);
 }
 
 void Backend::wait_for(const DeviceEvent& event) {
   require(!is_recording_, Errc::internal, "cuda",
           "another queue is waited for while work is recorded");
   check(cudaSetDevice(device()), "device");
-  check(cudaStreamWaitEvent(stream(),
-                            static_cast<const StreamEvent&>(event).get(), 0),
-        "wait for another queue");
+  if (auto held_by = static_cast<const StreamEvent&>(event).hold(stream())) {
+    held_by_.insert(std::move(held_by));
+  }
 }
 
 void Backend::synchronize() {
@@ -161,8 +199,32 @@ void Backend::synchronize() {
           "the host waits while work is recorded");
   const std::string here = to_string(Device{DeviceKind::cuda, device()});
   check(cudaSetDevice(device()), here);
-  check(cudaStreamSynchronize(stream()), here);
+  stream_->refuse_if_abandoned();
+  if (!on_wait_) {
+    check(cudaStreamSynchronize(stream()), here);
+    return destroy_forgotten();
+  }
+  cudaError_t status = cudaStreamQuery(stream());
+  while (status == cudaErrorNotReady) {
+    ignore(status);
+    on_wait_();
+    std::this_thread::yield();
+    status = cudaStreamQuery(stream());
+  }
+  check(status, here);
+  held_by_.clear();  // all waits are over
   destroy_forgotten();
+}
+
+std::shared_ptr<QueueWatch> Backend::watch(std::function<void()> on_wait) {
+  if (!on_wait) {
+    counter_ = nullptr;
+  } else if (!counter_) {
+    const OnDevice on(device());
+    counter_ = std::make_shared<MarkCounter>(stream_, libraries_.driver);
+  }
+  on_wait_ = std::move(on_wait);
+  return counter_;
 }
 
 bool Backend::replay(std::span<const std::uint64_t> key,
@@ -174,48 +236,96 @@ bool Backend::replay(std::span<const std::uint64_t> key,
     return true;
   }
   const std::vector<std::uint64_t> name(key.begin(), key.end());
-  const Recording known = recordings_[name];
+  Recording& known = recordings_[name];
   if (!known.has_run) {
     // The first time, libraries choose their kernels and memory is taken.
     fn();
-    recordings_[name].has_run = true;
+    recordings_[name].has_run = true;  // fn may have forgotten all
     return true;
   }
-  if (known.graph == nullptr) {
-    recordings_[name].graph = record(fn);
+  if (known.pieces.empty()) {
+    Pieces pieces = record(fn);
+    recordings_[name].pieces = std::move(pieces);
     return true;
   }
-  check(cudaGraphLaunch(known.graph, stream()), "playback");
+  for (const Piece& piece : known.pieces) {
+    check(cudaGraphLaunch(piece.graph, stream()), "playback");
+    if (piece.then) {
+      piece.then();
+    }
+  }
   return false;
 }
 
-cudaGraphExec_t Backend::record(const std::function<void()>& fn) {
+/// Until a piece is launched, memory that was released is still in use by the
+/// recorded work.
+class Backend::Recorder {
+ public:
+  explicit Recorder(Backend& backend) : backend_(backend) {
+    backend_.recorder_ = this;
+    begin();
+  }
+  ~Recorder() {
+    backend_.is_recording_ = false;
+    backend_.recorder_ = nullptr;
+    for (const Piece& piece : pieces_) {
+      backend_.forgotten_.push_back(piece.graph);  // may still be running
+    }
+  }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  void cut(const std::function<void()>& then) {
+    end(then);
+    then();
+    begin();
+  }
+  [[nodiscard]] Pieces finish() {
+    end({});
+    return std::exchange(pieces_, {});
+  }
+
+ private:
+  void begin() {
+    piece_.emplace(*backend_.stream_);
+    backend_.is_recording_ = true;
+  }
+  void end(std::function<void()> then) {
+    backend_.is_recording_ = false;
+    // What was recorded may have used another device's context too.
+    check(cudaSetDevice(backend_.device()), "device");
+    pieces_.push_back({piece_->end(), std::move(then)});
+    check(cudaGraphLaunch(pieces_.back().graph, backend_.stream()), "playback");
+    piece_.reset();
+  }
+
+  Backend& backend_;
+  std::optional<Stream::Recording> piece_;
+  Pieces pieces_;
+};
+
+Backend::Pieces Backend::record(const std::function<void()>& fn) {
   // Whoever only takes marks would let them pile up. Seldom: memory has grown.
   if (!forgotten_.empty()) {
     synchronize();
   }
-  // Until the work is launched: memory that fn released is still in use by the
-  // recorded work.
-  Stream::Recording on_stream(*stream_);
-  {
-    const WhileTrue recording_now(is_recording_);
+  Recorder recorder(*this);
+  fn();
+  return recorder.finish();
+}
+
+void Backend::between(const std::function<void()>& fn) {
+  if (recorder_ != nullptr) {
+    recorder_->cut(fn);
+  } else {
     fn();
   }
-  // fn may have used another device's context too.
-  check(cudaSetDevice(device()), "device");
-  cudaGraphExec_t graph = on_stream.end();
-  const cudaError_t launched = cudaGraphLaunch(graph, stream());
-  if (launched != cudaSuccess) {
-    ignore(cudaGraphExecDestroy(graph));
-  }
-  check(launched, "playback");
-  return graph;
 }
 
 void Backend::forget_recordings() {
   for (auto& [key, recording] : recordings_) {
-    if (recording.graph != nullptr) {
-      forgotten_.push_back(recording.graph);
+    for (const Piece& piece : recording.pieces) {
+      forgotten_.push_back(piece.graph);
     }
   }
   recordings_.clear();

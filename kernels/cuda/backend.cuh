@@ -2,15 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <typeindex>
 #include <vector>
 
 #include "kernels/core/context.h"
 #include "kernels/core/device_backend.h"
 #include "kernels/cuda/libraries.cuh"
+#include "kernels/cuda/mark_counter.cuh"
 #include "kernels/cuda/pinned.cuh"
 #include "kernels/cuda/staging.cuh"
 #include "kernels/cuda/stream.cuh"
@@ -31,12 +34,17 @@ class Backend final : public DeviceBackend {
 
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   void copy(const Tensor& from, Tensor& to) override;
+  void copy_columns(const Tensor& from, std::int64_t from_first, Tensor& to,
+                    std::int64_t to_first, std::int64_t count) override;
   [[nodiscard]] Tensor read_back(const Tensor& from) override;
   [[nodiscard]] std::unique_ptr<DeviceEvent> mark() override;
   void wait_for(const DeviceEvent& event) override;
   void synchronize() override;
+  [[nodiscard]] void* queue() override { return stream_->get(); }
+  std::shared_ptr<QueueWatch> watch(std::function<void()> on_wait) override;
   bool replay(std::span<const std::uint64_t> key,
               const std::function<void()>& fn) override;
+  void between(const std::function<void()>& fn) override;
   void forget_recordings() override;
 
   [[nodiscard]] int device() const noexcept { return stream_->device(); }
@@ -76,25 +84,36 @@ class Backend final : public DeviceBackend {
     }
     return slot;
   }
+  /// A graph, and what is called behind it.
+  struct Piece {
+    cudaGraphExec_t graph = nullptr;
+    std::function<void()> then;
+  };
+  using Pieces = std::vector<Piece>;
   struct Recording {
     bool has_run = false;
-    cudaGraphExec_t graph = nullptr;  ///< null: not recorded yet
+    Pieces pieces;  ///< none: not recorded yet
   };
-  /// Records the work that fn queues, launches the recording once and returns
-  /// the graph.
-  [[nodiscard]] cudaGraphExec_t record(const std::function<void()>& fn);
+  class Recorder;
+  /// Records the work that fn queues, piece by piece, and launches each piece
+  /// once.
+  [[nodiscard]] Pieces record(const std::function<void()>& fn);
   void destroy_forgotten() noexcept;
 
   std::shared_ptr<Stream> stream_;
   DeviceOptions options_;
   Libraries libraries_;
   int num_multiprocessors_ = 0;
+  Recorder* recorder_ = nullptr;  ///< while `record` runs
   bool is_recording_ = false;
   Staging staging_;
   std::shared_ptr<PinnedPool> pinned_;
   std::map<std::vector<std::uint64_t>, Recording> recordings_;
   std::vector<cudaGraphExec_t> forgotten_;  ///< may still be running
   std::map<std::type_index, std::shared_ptr<void>> states_;
+  std::function<void()> on_wait_;
+  std::shared_ptr<MarkCounter> counter_;  ///< while the queue is watched
+  std::set<std::shared_ptr<MarkCounter>> held_by_;  ///< others'
 };
 
 }  // namespace troupe::kernels::cuda

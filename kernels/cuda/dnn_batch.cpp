@@ -158,8 +158,9 @@ bool DnnPlans::bytes_agree(ExecContext& ctx, const DnnPlan& plan,
     for (DnnOperand& operand : stand_ins) {
       using Role = DnnOperand::Role;
       if (operand.role == Role::output) {
+        // Filled: a plan may leave out columns of wider rows.
         results[way].push_back(
-            ctx.empty({items * operand.elements}, operand.dtype));
+            filled(ctx, backend, operand, items * operand.elements));
         operand.address = results[way].back().bytes().data();
       } else if (operand.role != Role::number && way == 0) {
         const bool is_shared = operand.role == Role::shared;

@@ -168,6 +168,9 @@ class DnnPlan {
   DnnPlan(DnnGraph graph) : graph_(std::move(graph)) {}
   [[nodiscard]] std::vector<DnnDescriptor> propose(
       cudnnBackendHeurMode_t mode) const;
+  /// An engine with its settings, which the library need not have proposed.
+  /// Errors: Errc::unsupported.
+  [[nodiscard]] DnnDescriptor settings(const DnnEngine& engine);
   /// Takes the proposed engine if it complies with the rules and can be used.
   [[nodiscard]] bool take(DnnDescriptor proposal, const DnnRules& rules,
                           std::string* why);
@@ -175,6 +178,7 @@ class DnnPlan {
   // As long as a plan lives, the library may read what it was made from.
   DnnGraph graph_;
   DnnDescriptor operations_;
+  std::vector<DnnDescriptor> parts_;  ///< of `settings`
   DnnDescriptor config_;
   DnnDescriptor plan_;
   std::int64_t workspace_bytes_ = 0;

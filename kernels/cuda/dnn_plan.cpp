@@ -142,24 +142,69 @@ bool DnnPlan::take(DnnDescriptor proposal, const DnnRules& rules,
   return true;
 }
 
+DnnDescriptor DnnPlan::settings(const DnnEngine& wanted) {
+  const DnnTarget& target = graph_.target_;
+  const auto add = [&](cudnnBackendDescriptorType_t type) -> DnnDescriptor& {
+    return parts_.emplace_back(target.dnn, type);
+  };
+  parts_.reserve(wanted.knobs.size() + 1);
+  DnnDescriptor& engine = add(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, operations_);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, wanted.index);
+  if (target.device != nullptr) {
+    engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
+  }
+  engine.finalize();
+  std::vector<cudnnBackendDescriptor_t> choices;
+  for (const auto& [type, value] : wanted.knobs) {
+    DnnDescriptor& choice = add(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE,
+               static_cast<cudnnBackendKnobType_t>(type));
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, value);
+    choice.finalize();
+    choices.push_back(choice.get());
+  }
+  DnnDescriptor made(target.dnn, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  made.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!choices.empty()) {
+    made.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+             static_cast<std::int64_t>(choices.size()), choices.data());
+  }
+  made.finalize();
+  return made;
+}
+
 std::optional<DnnPlan> DnnPlan::find(DnnGraph graph, const DnnRules& rules,
                                      std::string* why) {
   DnnPlan plan(std::move(graph));
   plan.operations_ = plan.graph_.finish();
   *why = "no engine keeps to the rules";
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+  const auto may_work = [&](const auto& fn) {
     try {
-      for (DnnDescriptor& proposal : plan.propose(mode)) {
-        if (plan.take(std::move(proposal), rules, why)) {
-          return plan;
-        }
-      }
+      return fn();
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) {
         throw;
       }
       *why += std::string("; ") + error.what();
+      return false;
     }
+  };
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (may_work([&] {
+          auto proposals = plan.propose(mode);
+          return std::ranges::any_of(proposals, [&](DnnDescriptor& proposal) {
+            return plan.take(std::move(proposal), rules, why);
+          });
+        })) {
+      return plan;
+    }
+  }
+  // The library proposes fast engines, and may leave this one out.
+  if (rules.only != nullptr && may_work([&] {
+        return plan.take(plan.settings(*rules.only), rules, why);
+      })) {
+    return plan;
   }
   return std::nullopt;
 }

@@ -38,8 +38,7 @@ DnnGraph attention_graph(const DnnTarget& target,
       heads(kFirstInput, problem, items, problem.queries, problem.q_row),
       heads(kSecondInput, problem, items, problem.keys, problem.k_row),
       heads(kThirdInput, problem, items, problem.keys, problem.v_row), scale,
-      heads(kOutput, problem, items, problem.queries,
-            problem.num_heads * problem.head_dim));
+      heads(kOutput, problem, items, problem.queries, problem.out_row));
   return graph;
 }
 

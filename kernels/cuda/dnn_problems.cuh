@@ -30,12 +30,13 @@ struct AttentionProblem {
   std::int64_t q_row = 0;  ///< elements from one row of q to the next
   std::int64_t k_row = 0;
   std::int64_t v_row = 0;
+  std::int64_t out_row = 0;
   DType dtype = DType::bf16;
 
   auto operator<=>(const AttentionProblem&) const = default;
 };
 
-/// out [items, queries, heads·head_dim]. Errors: Errc::unsupported.
+/// Errors: Errc::unsupported.
 [[nodiscard]] DnnGraph attention_graph(const DnnTarget& target,
                                        const AttentionProblem& problem,
                                        std::int64_t items);

@@ -1,6 +1,9 @@
+#include <type_traits>
+
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_plan.cuh"
+#include "kernels/row_blocks.h"
 
 // Ours: cuDNN names a group norm that it does not compute (CUDNN_GROUP_NORM,
 // "unsupported" in the header of 9.26), and the activation behind it would be
@@ -15,9 +18,8 @@ constexpr int kBlock = 256;
 /// threads, the threads that remain take further pixels. Which pixels one sum
 /// covers follows from the image and the channel count alone.
 struct Image {
-  // Sums of one item: enough blocks for any GPU to be full with one item.
-  static constexpr int kMaxParts = 512;
-  static constexpr int kLeastPixels = 16;
+  // Enough sums of one item for any GPU to be full with one item.
+  static constexpr std::int64_t kMaxParts = kMostBlocks;
 
   std::int64_t items;
   int pixels;
@@ -29,24 +31,17 @@ struct Image {
   int part_pixels;  ///< of one partial sum
   int parts;        ///< of one item
 
-  /// A power of two, so that shards of the pixels end where parts end.
-  static int part_of(int pixels) {
-    int part = kLeastPixels;
-    while (part * kMaxParts < pixels) {
-      part *= 2;
-    }
-    return part;
-  }
-
-  Image(const Tensor& x, std::int64_t num_groups, int unit)
-      : items(x.dim(0)),
-        pixels(static_cast<int>(x.dim(1) * x.dim(2))),
-        channels(static_cast<int>(x.dim(3))),
+  /// `whole`: pixels of the image that these pixels are some of.
+  Image(std::int64_t num_items, std::int64_t num_pixels, std::int64_t whole,
+        std::int64_t num_channels, std::int64_t num_groups, int unit)
+      : items(num_items),
+        pixels(static_cast<int>(num_pixels)),
+        channels(static_cast<int>(num_channels)),
         groups(static_cast<int>(num_groups)),
         units((channels + unit - 1) / unit),
         tile(std::min(units, kBlock)),
         lanes(kBlock / tile),
-        part_pixels(part_of(pixels)),
+        part_pixels(static_cast<int>(shard_block(whole, kGroupNormPart))),
         parts((pixels + part_pixels - 1) / part_pixels) {}
 };
 
@@ -315,27 +310,32 @@ struct GroupApply {
 };
 
 template <typename T, bool kAligned>
-void queue_group_norm(ExecContext& ctx, const Image& image, const T* x,
-                      const Tensor& weight, const Tensor& bias, float eps,
-                      Activation activation, T* out) {
-  Backend& backend = Backend::of(ctx);
-  const Workspace::Scope scope(ctx.workspace());
-  Tensor moments = ctx.workspace().take(
-      {image.items, image.parts, image.groups, 2, 8}, DType::u8);
-  Tensor folded =
-      ctx.workspace().take({image.items, 2, image.channels}, DType::f32);
-  auto* sums = reinterpret_cast<double*>(moments.bytes().data());
+void queue_moments(Backend& backend, const Image& image, const T* x,
+                   double* sums) {
   using Sums = GroupMoments<T, kAligned>;
   launch(backend, Sums{image, x, sums}, {image.items * image.parts}, kBlock,
          Sums::kSharedBytes);
-  const GroupFold fold{image,
+}
+
+/// Factors and offsets of the items of `whole`, from all their moments.
+Tensor queue_fold(ExecContext& ctx, const Image& whole, const double* sums,
+                  const Tensor& weight, const Tensor& bias, float eps) {
+  Tensor folded =
+      ctx.workspace().take({whole.items, 2, whole.channels}, DType::f32);
+  const GroupFold fold{whole,
                        sums,
                        weight.data<float>(),
                        bias.data<float>(),
                        eps,
                        folded.data<float>()};
-  launch(backend, fold,
-         {blocks_for(image.items * image.groups, GroupFold::kThreads / 32)});
+  launch(Backend::of(ctx), fold,
+         {blocks_for(whole.items * whole.groups, GroupFold::kThreads / 32)});
+  return folded;
+}
+
+template <typename T, bool kAligned>
+void queue_apply(Backend& backend, const Image& image, const T* x,
+                 const Tensor& folded, Activation activation, T* out) {
   using Apply = GroupApply<T, kAligned>;
   const std::int64_t tiles = blocks_for(image.units, image.tile);
   const std::int64_t steps =
@@ -347,6 +347,40 @@ void queue_group_norm(ExecContext& ctx, const Image& image, const T* x,
          {image.items * tiles * steps});
 }
 
+/// Indices inside an image and numbers of blocks are 32 bits wide.
+void check_sizes(std::int64_t items, std::int64_t pixels,
+                 std::int64_t channels) {
+  constexpr std::int64_t kMaxChannels = std::int64_t{1} << 20U;
+  constexpr std::int64_t kLimit = std::int64_t{1} << 30U;
+  require(channels < kMaxChannels && pixels < kLimit &&
+              items < kLimit / pixels && items < kLimit / Image::kMaxParts,
+          Errc::unsupported, "cuda",
+          "too large for one kernel: got " +
+              to_string(Shape{items, pixels, channels}));
+}
+
+double* sums_in(const Tensor& moments) {
+  // Nothing is written through an input.
+  return reinterpret_cast<double*>(
+      const_cast<std::byte*>(moments.bytes().data()));
+}
+
+/// Calls fn(element, aligned, unit): the element type of x, and whether the
+/// rows of x and out are aligned to units of so many.
+template <typename Fn>
+void with_loads(const Tensor& x, const Tensor& out, std::int64_t channels,
+                const Fn& fn) {
+  with_element(x.dtype(), [&]<typename T>(T element) {
+    constexpr int kUnit = kPerLoad<T>;
+    if (fits<kUnit>(x.data<T>(), channels) &&
+        fits<kUnit>(out.data<T>(), channels)) {
+      fn(element, std::true_type(), kUnit);
+    } else {
+      fn(element, std::false_type(), kUnit);
+    }
+  });
+}
+
 }  // namespace
 
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
@@ -355,27 +389,53 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   if (x.empty()) {
     return;
   }
-  // Indices inside an image and numbers of blocks are 32 bits wide.
-  constexpr std::int64_t kMaxChannels = std::int64_t{1} << 20U;
-  constexpr std::int64_t kLimit = std::int64_t{1} << 30U;
-  require(x.dim(3) < kMaxChannels && x.dim(1) < kLimit && x.dim(2) < kLimit &&
-              x.dim(1) * x.dim(2) < kLimit &&
-              x.dim(0) < kLimit / (x.dim(1) * x.dim(2)) &&
-              x.dim(0) < kLimit / Image::kMaxParts,
-          Errc::unsupported, "cuda",
-          "too large for one kernel: got " + to_string(x.shape()));
-  with_element(x.dtype(), [&]<typename T>(T) {
-    constexpr int kUnit = kPerLoad<T>;
-    const Image image(x, num_groups, kUnit);
-    const auto* from = x.data<T>();
-    auto* to = out.data<T>();
-    if (fits<kUnit>(from, image.channels) && fits<kUnit>(to, image.channels)) {
-      queue_group_norm<T, true>(ctx, image, from, weight, bias, eps, activation,
-                                to);
-    } else {
-      queue_group_norm<T, false>(ctx, image, from, weight, bias, eps,
-                                 activation, to);
-    }
+  const std::int64_t pixels = x.dim(1) * x.dim(2);
+  check_sizes(x.dim(0), pixels, x.dim(3));
+  with_loads(x, out, x.dim(3), [&]<typename T>(T, auto aligned, int unit) {
+    constexpr bool kAligned = decltype(aligned)::value;
+    const Image image(x.dim(0), pixels, pixels, x.dim(3), num_groups, unit);
+    Backend& backend = Backend::of(ctx);
+    const Workspace::Scope scope(ctx.workspace());
+    const Tensor moments = ctx.workspace().take(
+        {image.items, image.parts, image.groups, 2, 8}, DType::u8);
+    queue_moments<T, kAligned>(backend, image, x.data<T>(), sums_in(moments));
+    const Tensor folded =
+        queue_fold(ctx, image, sums_in(moments), weight, bias, eps);
+    queue_apply<T, kAligned>(backend, image, x.data<T>(), folded, activation,
+                             out.data<T>());
+  });
+}
+
+void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t pixels,
+                   std::int64_t num_groups, Tensor& moments) {
+  if (x.empty()) {
+    return;
+  }
+  check_sizes(1, pixels, x.dim(1));
+  with_loads(x, x, x.dim(1), [&]<typename T>(T, auto aligned, int unit) {
+    const Image image(1, x.dim(0), pixels, x.dim(1), num_groups, unit);
+    queue_moments<T, decltype(aligned)::value>(Backend::of(ctx), image,
+                                               x.data<T>(), sums_in(moments));
+  });
+}
+
+void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
+                     std::int64_t pixels, const Tensor& weight,
+                     const Tensor& bias, std::int64_t num_groups, float eps,
+                     Activation activation, Tensor& out) {
+  if (x.empty()) {
+    return;
+  }
+  check_sizes(1, pixels, x.dim(1));
+  const Workspace::Scope scope(ctx.workspace());
+  with_loads(x, out, x.dim(1), [&]<typename T>(T, auto aligned, int unit) {
+    const Image whole(1, pixels, pixels, x.dim(1), num_groups, unit);
+    const Image image(1, x.dim(0), pixels, x.dim(1), num_groups, unit);
+    const Tensor folded =
+        queue_fold(ctx, whole, sums_in(moments), weight, bias, eps);
+    queue_apply<T, decltype(aligned)::value>(Backend::of(ctx), image,
+                                             x.data<T>(), folded, activation,
+                                             out.data<T>());
   });
 }
 

@@ -87,13 +87,23 @@ Dnn find_dnn(const Library& library) {
   return dnn;
 }
 
+/// The driver is there: the runtime has loaded it.
+Driver find_driver() {
+  const Library library = open_first("the driver", {"libcuda.so.1"});
+  // cuda.h gives their second version this name.
+  return {reinterpret_cast<decltype(Driver::write_value)>(
+              dlsym(library.get(), "cuStreamWriteValue32_v2")),
+          reinterpret_cast<decltype(Driver::wait_value)>(
+              dlsym(library.get(), "cuStreamWaitValue32_v2"))};
+}
+
 }  // namespace
 
 Libraries load_libraries() {
   const Library blas =
       open_first("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"});
   const Library dnn = open_first("cuDNN", {"libcudnn.so.9"});
-  return {find_blas(blas), find_dnn(dnn),
+  return {find_blas(blas), find_dnn(dnn), find_driver(),
           std::make_shared<std::array<Library, 2>>(
               std::array<Library, 2>{blas, dnn})};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cudnn.h>
 
 #include <memory>
@@ -45,10 +46,17 @@ struct Dnn {
   decltype(&cudnnBackendExecute) execute;
 };
 
-/// Both libraries. They stay loaded while `handles` lives.
+/// The functions of the driver that its runtime lacks; null in an old driver.
+struct Driver {
+  decltype(&cuStreamWriteValue32) write_value;
+  decltype(&cuStreamWaitValue32) wait_value;
+};
+
+/// The libraries. They stay loaded while `handles` lives.
 struct Libraries {
   BlasLt blas;
   Dnn dnn;
+  Driver driver;
   std::shared_ptr<void> handles;
 };
 

@@ -36,7 +36,7 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, const WholeItem& whole,
-               const AttentionMask& mask, Tensor& out) TROUPE_OP;
+               const AttentionMask& mask, const HeadsView& out) TROUPE_OP;
 
 // linear.cpp (cuBLASLt)
 
@@ -90,10 +90,15 @@ struct ConvWeights {
                                       DType compute) TROUPE_OP;
 void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
             Tensor& out) TROUPE_OP;
+void conv2d_part(ExecContext& ctx, const Tensor& x, const ImagePart& from,
+                 const ConvWeights& weights, Tensor& out,
+                 const ImagePart& to) TROUPE_OP;
 
 // resample.cu
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
                         Tensor& out) TROUPE_OP;
+void upsample_part(ExecContext& ctx, const Tensor& x, const ImagePart& from,
+                   Tensor& out, const ImagePart& to) TROUPE_OP;
 void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
                      Tensor& out) TROUPE_OP;
 
@@ -116,6 +121,15 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out) TROUPE_OP;
+/// Partial sums are over shard_block(pixels, kGroupNormPart) pixels. Moments:
+/// sum and sum of squares in double for each partial sum and group.
+inline constexpr std::int64_t kGroupNormPart = 16;
+void group_moments(ExecContext& ctx, const Tensor& x, std::int64_t pixels,
+                   std::int64_t num_groups, Tensor& moments) TROUPE_OP;
+void group_normalise(ExecContext& ctx, const Tensor& x, const Tensor& moments,
+                     std::int64_t pixels, const Tensor& weight,
+                     const Tensor& bias, std::int64_t num_groups, float eps,
+                     Activation activation, Tensor& out) TROUPE_OP;
 
 // rope.cu
 void rms_norm_rope(ExecContext& ctx, const Tensor& weight,

@@ -36,21 +36,11 @@ struct Pad {
 
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
-    const std::int64_t first =
-        lane.block() * (kThreads * kUnits) + lane.thread();
-    Bytes<N> units[kUnits];
-    TROUPE_UNROLL
-    for (int i = 0; i < kUnits; ++i) {
-      if (first + i * kThreads < count) {
-        units[i] = unit_of(first + i * kThreads);
-      }
-    }
-    TROUPE_UNROLL
-    for (int i = 0; i < kUnits; ++i) {
-      if (first + i * kThreads < count) {
-        store_bytes<N>(units[i], out + (first + i * kThreads) * N);
-      }
-    }
+    move_units<N, kThreads, kUnits>(
+        lane, count, [&](std::int64_t index) { return unit_of(index); },
+        [&](const Bytes<N>& unit, std::int64_t index) {
+          store_bytes<N>(unit, out + index * N);
+        });
   }
 };
 

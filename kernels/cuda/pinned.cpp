@@ -35,6 +35,9 @@ PinnedPool::PinnedPool(std::shared_ptr<Stream> stream)
     : stream_(std::move(stream)) {}
 
 PinnedPool::~PinnedPool() {
+  if (stream_->is_abandoned()) {
+    return;
+  }
   const std::scoped_lock lock(set_up_mutex());
   const OnDevice on(stream_->device());
   // Copies may still be under way.

@@ -24,8 +24,7 @@ TROUPE_DEVICE float uniform(std::int64_t row, std::int64_t column,
                   0x1p-23F);
 }
 
-/// values [rows, columns]. Every fourth pair of mirrored columns holds
-/// large · u and ±large · u; the rest is uniform.
+/// values [rows, columns], as fill_for_sums says.
 template <typename T>
 struct FillOperand {
   static constexpr const char* kName = "fill operand";
@@ -80,18 +79,6 @@ struct FindDifference {
   }
 };
 
-void fill(Backend& backend, Tensor& values, std::int64_t columns, float large,
-          bool cancels, std::uint32_t seed) {
-  with_element(values.dtype(), [&](auto element) {
-    using Kernel = FillOperand<decltype(element)>;
-    const std::int64_t count = values.num_elements();
-    launch(backend,
-           Kernel{values.data<decltype(element)>(), count / columns, columns,
-                  large, cancels, seed},
-           {blocks_for(count, Kernel::kThreads)});
-  });
-}
-
 template <typename Word>
 void find_difference(Backend& backend, const Tensor& a, const Tensor& b,
                      Tensor& differs) {
@@ -104,11 +91,40 @@ void find_difference(Backend& backend, const Tensor& a, const Tensor& b,
          {blocks_for(count, Kernel::kThreads)});
 }
 
-// Partial sums grow to some 2^13 and more while results stay near √k: an f32
-// addition then errs by about an ulp of bf16 of the result. Exact in f16.
-constexpr float kLarge = 4096.0F;
+Tensor take_memory(Backend& backend, const Shape& shape, DType dtype) {
+  const auto bytes =
+      static_cast<std::size_t>(shape.num_elements()) * size_of(dtype);
+  return {backend.allocate(bytes), shape, dtype,
+          Device{DeviceKind::cuda, backend.device()}};
+}
 
 }  // namespace
+
+void fill_for_sums(Backend& backend, Tensor& values, std::int64_t columns,
+                   float large, bool cancels, std::uint32_t seed) {
+  with_element(values.dtype(), [&](auto element) {
+    using Kernel = FillOperand<decltype(element)>;
+    const std::int64_t count = values.num_elements();
+    launch(backend,
+           Kernel{values.data<decltype(element)>(), count / columns, columns,
+                  large, cancels, seed},
+           {blocks_for(count, Kernel::kThreads)});
+  });
+}
+
+bool same_bytes(Backend& backend, const Tensor& a, const Tensor& b) {
+  const Tensor clear = Tensor::zeros({std::int64_t{4}}, DType::u8);
+  Tensor differs = take_memory(backend, clear.shape(), DType::u8);
+  backend.copy(clear, differs);
+  if (size_of(a.dtype()) == sizeof(std::uint32_t)) {
+    find_difference<std::uint32_t>(backend, a, b, differs);
+  } else {
+    find_difference<std::uint16_t>(backend, a, b, differs);
+  }
+  Tensor flag(clear.shape(), DType::u8);
+  backend.copy(differs, flag);  // waits
+  return bytes_equal(flag, clear);
+}
 
 ProductCheck::ProductCheck(Backend& backend, const Problem& problem,
                            const ProductBatch& batch)
@@ -117,19 +133,14 @@ ProductCheck::ProductCheck(Backend& backend, const Problem& problem,
       bias_(take({problem.n}, problem.out)),
       x_(take({batch.rows * batch.items, problem.k}, problem.compute)),
       results_{take({batch.rows * batch.items, problem.n}, problem.out),
-               take({batch.rows * batch.items, problem.n}, problem.out)},
-      differs_(take({std::int64_t{4}}, DType::u8)) {
-  fill(backend, weight_, problem.k, 1.0F, false, 1);
-  fill(backend, bias_, problem.n, 1.0F, false, 2);
-  fill(backend, x_, problem.k, kLarge, true, 3);
-  backend.copy(Tensor::zeros({std::int64_t{4}}, DType::u8), differs_);
+               take({batch.rows * batch.items, problem.n}, problem.out)} {
+  fill_for_sums(backend, weight_, problem.k, 1.0F, false, 1);
+  fill_for_sums(backend, bias_, problem.n, 1.0F, false, 2);
+  fill_for_sums(backend, x_, problem.k, kLargeTerm, true, 3);
 }
 
 Tensor ProductCheck::take(const Shape& shape, DType dtype) {
-  const auto bytes =
-      static_cast<std::size_t>(shape.num_elements()) * size_of(dtype);
-  return {backend_.allocate(bytes), shape, dtype,
-          Device{DeviceKind::cuda, backend_.device()}};
+  return take_memory(backend_, shape, dtype);
 }
 
 ProductOperands ProductCheck::operands(int result) {
@@ -145,21 +156,7 @@ ProductOperands ProductCheck::operands_from(int result, std::int64_t first) {
 }
 
 bool ProductCheck::results_agree() {
-  if (size_of(results_[0].dtype()) == sizeof(std::uint32_t)) {
-    find_difference<std::uint32_t>(backend_, results_[0], results_[1],
-                                   differs_);
-  } else {
-    find_difference<std::uint16_t>(backend_, results_[0], results_[1],
-                                   differs_);
-  }
-  Tensor flag({std::int64_t{4}}, DType::u8);
-  backend_.copy(differs_, flag);  // waits
-  for (const std::byte byte : flag.bytes()) {
-    if (byte != std::byte{0}) {
-      return false;
-    }
-  }
-  return true;
+  return same_bytes(backend_, results_[0], results_[1]);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -4,27 +4,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Hands kUnits of the `count` units at `from` to store(unit, index): a thread
-/// loads all of its units before it stores the first.
-template <int N, int kThreads, int kUnits, typename Lane, typename Store>
-TROUPE_DEVICE void move_units(Lane& lane, const std::uint8_t* from,
-                              std::int64_t count, const Store& store) {
-  const std::int64_t first = lane.block() * (kThreads * kUnits) + lane.thread();
-  Bytes<N> units[kUnits];
-  TROUPE_UNROLL
-  for (int i = 0; i < kUnits; ++i) {
-    if (first + i * kThreads < count) {
-      units[i] = load_bytes<N>(from + (first + i * kThreads) * N);
-    }
-  }
-  TROUPE_UNROLL
-  for (int i = 0; i < kUnits; ++i) {
-    if (first + i * kThreads < count) {
-      store(units[i], first + i * kThreads);
-    }
-  }
-}
-
 /// Images [B, H, W, C]: every pixel becomes four, or fewer at the last row and
 /// column of an odd result. A thread moves N bytes of a few pixels, reads them
 /// once and writes them up to four times.
@@ -75,8 +54,54 @@ struct UpsampleNearest2x {
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
     move_units<N, kThreads, kUnits>(
-        lane, x, count, [&](const Bytes<N>& unit, std::int64_t index) {
+        lane, count,
+        [&](std::int64_t index) { return load_bytes<N>(x + index * N); },
+        [&](const Bytes<N>& unit, std::int64_t index) {
           store_four(unit, index);
+        });
+  }
+};
+
+/// Some pixels of images that are twice as large as those that `x` has pixels
+/// of. A thread writes a few units of N bytes.
+template <int N>
+struct UpsamplePart {
+  static constexpr const char* kName = "upsample_part";
+  static constexpr int kThreads = 256;
+  static constexpr bool kCooperates = false;
+  static constexpr int kUnits = 4;  // loads of a thread in flight together
+
+  const std::uint8_t* x;
+  std::uint8_t* out;
+  std::int64_t count;            ///< units of out
+  std::int64_t units_per_pixel;  ///< of N bytes
+  std::int64_t width;            ///< of an image of x, in pixels
+  std::int64_t out_width;
+  std::int64_t first;  ///< pixel of an image that x begins with
+  std::int64_t out_first;
+  std::int64_t pixels;  ///< of an item of x
+  std::int64_t out_pixels;
+
+  TROUPE_DEVICE std::int64_t source_of(std::int64_t index) const {
+    const std::int64_t place = index / units_per_pixel;
+    const std::int64_t item = place / out_pixels;
+    const std::int64_t pixel = out_first + place - item * out_pixels;
+    const std::int64_t row = pixel / out_width;
+    const std::int64_t column = pixel - row * out_width;
+    const std::int64_t from =
+        item * pixels + row / 2 * width + column / 2 - first;
+    return from * units_per_pixel + (index - place * units_per_pixel);
+  }
+
+  template <typename Lane>
+  TROUPE_DEVICE void operator()(Lane& lane) const {
+    move_units<N, kThreads, kUnits>(
+        lane, count,
+        [&](std::int64_t index) {
+          return load_bytes<N>(x + source_of(index) * N);
+        },
+        [&](const Bytes<N>& unit, std::int64_t index) {
+          store_bytes<N>(unit, out + index * N);
         });
   }
 };
@@ -98,7 +123,9 @@ struct CopyColumns {
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
     move_units<N, kThreads, kUnits>(
-        lane, from, count, [&](const Bytes<N>& unit, std::int64_t index) {
+        lane, count,
+        [&](std::int64_t index) { return load_bytes<N>(from + index * N); },
+        [&](const Bytes<N>& unit, std::int64_t index) {
           const std::int64_t row = index / width;
           store_bytes<N>(unit, out + (row * pitch + (index - row * width)) * N);
         });
@@ -166,6 +193,37 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
                             out.dim(2),
                             pixel_bytes / kBytes};
         launch(backend, kernel,
+               {blocks_for(kernel.count, Kernel::kThreads * Kernel::kUnits)});
+      });
+}
+
+void upsample_part(ExecContext& ctx, const Tensor& x, const ImagePart& from,
+                   Tensor& out, const ImagePart& to) {
+  if (out.empty()) {
+    return;
+  }
+  const auto* source = reinterpret_cast<const std::uint8_t*>(x.bytes().data());
+  auto* target = reinterpret_cast<std::uint8_t*>(out.bytes().data());
+  const auto pixel_bytes =
+      x.dim(2) * static_cast<std::int64_t>(size_of(x.dtype()));
+  with_unit_bytes(
+      reinterpret_cast<std::uintptr_t>(source) |
+          reinterpret_cast<std::uintptr_t>(target) |
+          static_cast<std::uintptr_t>(pixel_bytes),
+      [&](auto bytes) {
+        constexpr int kBytes = decltype(bytes)::value;
+        using Kernel = UpsamplePart<kBytes>;
+        const Kernel kernel{source,
+                            target,
+                            static_cast<std::int64_t>(out.num_bytes()) / kBytes,
+                            pixel_bytes / kBytes,
+                            from.width,
+                            to.width,
+                            from.pixels.begin,
+                            to.pixels.begin,
+                            from.pixels.size(),
+                            to.pixels.size()};
+        launch(Backend::of(ctx), kernel,
                {blocks_for(kernel.count, Kernel::kThreads * Kernel::kUnits)});
       });
 }

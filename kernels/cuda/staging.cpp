@@ -16,6 +16,9 @@ constexpr std::size_t kAlignment = 256;
 Staging::Staging(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
 
 Staging::~Staging() {
+  if (stream_->is_abandoned()) {
+    return;
+  }
   const std::scoped_lock lock(set_up_mutex());
   const OnDevice on(stream_->device());
   ignore(cudaStreamSynchronize(stream_->get()));

@@ -164,6 +164,9 @@ Stream::Stream(int device) : device_(device) {
 }
 
 Stream::~Stream() {
+  if (is_abandoned_) {
+    return;
+  }
   const OnDevice on(device_);
   // What is queued is done first.
   ignore(cudaStreamDestroy(stream_));
@@ -173,6 +176,12 @@ std::unique_lock<std::mutex> Stream::wait_for_recording() {
   std::unique_lock lock(mutex_);
   recorded_.wait(lock, [&] { return recorder_ == std::thread::id(); });
   return lock;
+}
+
+void Stream::refuse_if_abandoned() const {
+  require(!is_abandoned_, Errc::device_lost,
+          to_string(Device{DeviceKind::cuda, device_}), "its queue hangs",
+          "see nvidia-smi and the kernel log (Xid) for the device");
 }
 
 void Stream::refuse_while_recording(std::string_view what) {

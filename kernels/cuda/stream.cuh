@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -75,6 +76,13 @@ class Stream {
   /// recording. Thread: any.
   void release(std::byte* memory) noexcept;
 
+  /// From here on nothing may wait for the stream, which hangs
+  /// (QueueWatch::abandon). Thread: any.
+  void abandon() noexcept { is_abandoned_ = true; }
+  [[nodiscard]] bool is_abandoned() const noexcept { return is_abandoned_; }
+  /// To be called before a wait. Errors: Errc::device_lost. Thread: any.
+  void refuse_if_abandoned() const;
+
   /// Records what its thread queues on the stream, from the constructor to
   /// `end`. Without `end` the recording is dropped and the stream is as it was
   /// before.
@@ -99,6 +107,7 @@ class Stream {
 
   int device_;
   cudaStream_t stream_ = nullptr;
+  std::atomic<bool> is_abandoned_ = false;
   std::mutex mutex_;
   std::condition_variable recorded_;
   /// The thread that records; default-constructed if none does.

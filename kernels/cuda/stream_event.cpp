@@ -12,14 +12,27 @@ constexpr const char* kRefused = "the host waits while work is recorded";
 
 }  // namespace
 
-StreamEvent::StreamEvent(std::shared_ptr<Stream> stream)
-    : stream_(std::move(stream)) {
+StreamEvent::StreamEvent(std::shared_ptr<Stream> stream,
+                         std::shared_ptr<MarkCounter> counter)
+    : stream_(std::move(stream)), counter_(std::move(counter)) {
   check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "mark");
   const cudaError_t recorded = cudaEventRecord(event_, stream_->get());
-  if (recorded != cudaSuccess) {
+  try {
+    check(recorded, "mark");
+    number_ = counter_ ? counter_->add() : 0;
+  } catch (...) {
     ignore(cudaEventDestroy(event_));
+    throw;
   }
-  check(recorded, "mark");
+}
+
+std::shared_ptr<MarkCounter> StreamEvent::hold(cudaStream_t stream) const {
+  if (counter_) {
+    counter_->hold(stream, number_);
+  } else {
+    check(cudaStreamWaitEvent(stream, event_, 0), kWaitPlace);
+  }
+  return counter_;
 }
 
 StreamEvent::~StreamEvent() {
@@ -34,6 +47,7 @@ std::string StreamEvent::where() const {
 
 bool StreamEvent::has_passed() {
   stream_->refuse_while_recording(kRefused);
+  stream_->refuse_if_abandoned();
   const OnDevice on(stream_->device());
   const cudaError_t status = cudaEventQuery(event_);
   if (status == cudaErrorNotReady) {
@@ -47,6 +61,7 @@ bool StreamEvent::has_passed() {
 
 void StreamEvent::wait() {
   stream_->refuse_while_recording(kRefused);
+  stream_->refuse_if_abandoned();
   const OnDevice on(stream_->device());
   check(cudaEventSynchronize(event_), where());
 }

@@ -109,6 +109,28 @@ TROUPE_DEVICE void store_bytes(const Bytes<N>& bytes, std::uint8_t* to) {
   store<(N + 3) / 4>(bytes, reinterpret_cast<Word<N>*>(to));
 }
 
+/// Hands kUnits of `count` units to store(load(index), index): a thread loads
+/// all of its units before it stores the first.
+template <int N, int kThreads, int kUnits, typename Lane, typename Load,
+          typename Store>
+TROUPE_DEVICE void move_units(Lane& lane, std::int64_t count, const Load& load,
+                              const Store& store) {
+  const std::int64_t first = lane.block() * (kThreads * kUnits) + lane.thread();
+  Bytes<N> units[kUnits];
+  TROUPE_UNROLL
+  for (int i = 0; i < kUnits; ++i) {
+    if (first + i * kThreads < count) {
+      units[i] = load(first + i * kThreads);
+    }
+  }
+  TROUPE_UNROLL
+  for (int i = 0; i < kUnits; ++i) {
+    if (first + i * kThreads < count) {
+      store(units[i], first + i * kThreads);
+    }
+  }
+}
+
 /// Calls fn(std::integral_constant<int, N>) with the largest N of 16, 4, 2 and
 /// 1 that divides all of certain addresses and distances in bytes. `steps` is
 /// their bitwise or.

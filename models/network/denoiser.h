@@ -87,7 +87,8 @@ struct DenoiserInfo {
   }
   /// How many ranks may divide its tokens (ShardContext); 1: none may.
   std::int64_t most_shards = 1;
-  bool shards_on_gpus = false;  ///< whether these may be GPUs, too
+  /// How many blocks of keys its attention can have (Batch::ring_blocks).
+  std::int64_t most_ring_blocks = 1;
 };
 
 /// The rows of one forward pass. Rows are independent: neither the values nor
@@ -99,6 +100,10 @@ struct Batch {
   /// [C, …] of every row's latents, for run_blocks and finish. A boundary does
   /// not tell it: halved, a side of 3 may come from 5 or from 6.
   Shape latent_shape = {};
+  /// Keys of attention over tokens are cut into so many blocks, which are
+  /// merged (kernels::AttentionMask::key_blocks). It decides bits, as the rows
+  /// do; ranks do not. Above 1: on CPUs alone.
+  std::int64_t ring_blocks = 1;
 };
 
 /// A network that predicts noise (or velocity, or the clean sample) from noisy

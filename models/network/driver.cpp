@@ -53,7 +53,8 @@ Batch rows_of(const Batch& batch, std::size_t begin, std::size_t count) {
   return {batch.latents.empty() ? batch.latents
                                 : batch.latents.subspan(begin, count),
           batch.timesteps.subspan(begin, count),
-          batch.conditions.subspan(begin, count), batch.latent_shape};
+          batch.conditions.subspan(begin, count), batch.latent_shape,
+          batch.ring_blocks};
 }
 
 /// Rows […] as one tensor [B, …] in the workspace. Rows may lie on other
@@ -194,8 +195,7 @@ void NetworkDriver::predict(ExecContext& ctx, ShardContext& shard,
   }
   const Shape latents = checked_latents(batch);
   check_outputs(outputs, latents);
-  ShardContext whole;
-  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  ShardContext* const ranks = ranks_of(shard, latents);
   if (ranks == nullptr) {
     return;
   }
@@ -225,8 +225,7 @@ void NetworkDriver::embed(ExecContext& ctx, ShardContext& shard,
     return;
   }
   const Shape latents = checked_latents(batch);
-  ShardContext whole;
-  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  ShardContext* const ranks = ranks_of(shard, latents);
   if (ranks == nullptr) {
     return;
   }
@@ -249,8 +248,7 @@ void NetworkDriver::run_blocks(ExecContext& ctx, ShardContext& shard,
   }
   const Shape& latents = batch.latent_shape;
   network_->check_latents(latents);
-  ShardContext whole;
-  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  ShardContext* const ranks = ranks_of(shard, latents);
   if (ranks == nullptr) {
     return;
   }
@@ -260,7 +258,7 @@ void NetworkDriver::run_blocks(ExecContext& ctx, ShardContext& shard,
                    const auto rows =
                        boundaries.subspan(group.begin, group.size);
                    State state = load(ctx, *ranks, rows);
-                   if (!records(ctx, *ranks)) {
+                   if (!records(ctx) || ranks->world_size() > 1) {
                      run_stages(pass, group, state);
                      return keep(ctx, group, state, first_skip, rows);
                    }
@@ -304,8 +302,7 @@ void NetworkDriver::finish(ExecContext& ctx, ShardContext& shard,
   const Shape& latents = batch.latent_shape;
   network_->check_latents(latents);
   check_outputs(outputs, latents);
-  ShardContext whole;
-  ShardContext* const ranks = ranks_of(ctx, shard, whole, latents);
+  ShardContext* const ranks = ranks_of(shard, latents);
   if (ranks == nullptr) {
     return;
   }
@@ -322,17 +319,13 @@ void NetworkDriver::finish(ExecContext& ctx, ShardContext& shard,
                  });
 }
 
-ShardContext* NetworkDriver::ranks_of(ExecContext& ctx, ShardContext& shard,
-                                      ShardContext& whole,
+ShardContext* NetworkDriver::ranks_of(ShardContext& shard,
                                       const Shape& latents) const {
   const int ranks = shard.world_size();
   if (ranks == 1) {
     return &shard;
   }
-  const Sharding sharding = network_->layout().sharding;
-  require((ctx.kind() == DeviceKind::cpu ? sharding != Sharding::none
-                                         : sharding == Sharding::tokens) &&
-              meter_ != nullptr,
+  require(network_->layout().sharding != Sharding::none && meter_ != nullptr,
           Errc::unsupported, place_,
           "token shards: got " + std::to_string(ranks) + " ranks, expected 1");
   std::int64_t most = 0;
@@ -342,14 +335,8 @@ ShardContext* NetworkDriver::ranks_of(ExecContext& ctx, ShardContext& shard,
   if (most >= kLeastTokens * ranks) {
     return &shard;
   }
-  return shard.rank() == 0 ? &whole : nullptr;
-}
-
-RowRange NetworkDriver::own(const ShardContext& shard,
-                            std::int64_t rows) const {
-  return network_->layout().sharding == Sharding::pixels
-             ? ImagePass::pixels_of(shard, shard.rank(), rows)
-             : shard.own(rows);
+  static ShardContext one;  // has no state
+  return shard.rank() == 0 ? &one : nullptr;
 }
 
 std::vector<std::int64_t> NetworkDriver::tokens_of(const Shape& latents) const {
@@ -385,11 +372,14 @@ void NetworkDriver::keep(ExecContext& ctx, const Group& group,
   };
   for (std::size_t i = 0; i < made.size(); ++i) {
     const Tensor& all = boundaries[0][i].tensor;
-    const RowRange rows = own(shard, all.dim(0));
+    const RowRange rows = network_->own(shard, all.dim(0));
     // What every rank has, rank 0 writes.
     const bool is_copy = shard.rank() > 0 && !divides(all);
     if (rows.size() > 0 && !is_copy) {
       Tensor target = all.slice(rows.begin, rows.end);
+      if (shard.rank() > 0) {
+        ctx.keep(target);  // the lead's: a rank that hangs may write it later
+      }
       kernels::copy(ctx, made[i].tensor.item(0), target);
     }
   }
@@ -563,7 +553,7 @@ void NetworkDriver::for_each_group(ExecContext& ctx, ShardContext& shard,
     Group group{at,  size,  rows_of(batch, at, size), {}, latents, begin,
                 end, &shard};
     group.prepared = prepared_of(ctx, group.rows);
-    Pass pass(ctx, shard, *network_, latents, group.prepared,
+    Pass pass(ctx, shard, *network_, latents, batch.ring_blocks, group.prepared,
               modulation_of(ctx, group.rows, group.prepared, begin, end), begin,
               end);
     fn(group, pass);
@@ -599,27 +589,36 @@ void NetworkDriver::run_stages(Pass& pass, const Group& group,
   }
 }
 
-bool NetworkDriver::records(ExecContext& ctx, const ShardContext& shard) const {
-  return ctx.device().kind == DeviceKind::cuda &&
-         network_->offloaded().empty() && shard.world_size() == 1;
+bool NetworkDriver::records(ExecContext& ctx) const {
+  return ctx.device().kind == DeviceKind::cuda && network_->offloaded().empty();
 }
 
 void NetworkDriver::replay(ExecContext& ctx, const Group& group,
                            std::span<const Tensor> operands,
                            const std::function<void()>& fn) const {
-  if (!records(ctx, *group.shard)) {
+  if (!records(ctx)) {
     return fn();
   }
-  // Which stages, for how many rows of which size, on which memory.
+  // The stages, the number and size of rows, their memory, and the ranks' parts
+  // of it.
   std::vector<std::uint64_t> key = {
       static_cast<std::uint64_t>(group.first_stage),
-      static_cast<std::uint64_t>(group.end_stage), group.size};
+      static_cast<std::uint64_t>(group.end_stage), group.size,
+      static_cast<std::uint64_t>(group.rows.ring_blocks)};
   for (const std::int64_t extent : group.latents.extents()) {
     key.push_back(static_cast<std::uint64_t>(extent));
   }
   for (const Tensor& operand : operands) {
     key.push_back(address_of(operand));
   }
+  const ShardContext& shard = *group.shard;
+  for (int rank = 0; shard.world_size() > 1 && rank < shard.world_size();
+       ++rank) {
+    constexpr std::int64_t kMany = std::int64_t{1} << 30U;
+    key.push_back(static_cast<std::uint64_t>(shard.rows_of(rank, kMany).begin));
+  }
+  key.push_back(static_cast<std::uint64_t>(shard.rank()));
+  key.push_back(static_cast<std::uint64_t>(shard.phase()));
   // Other prompts of as many tokens may get the memory later.
   for (const Prepared* prepared : group.prepared) {
     if (!prepared->prompt.empty()) {
@@ -636,7 +635,7 @@ State NetworkDriver::load(ExecContext& ctx, const ShardContext& shard,
   for (std::size_t i = 0; i < boundaries.front().size(); ++i) {
     std::vector<Tensor> rows;
     for (const Boundary& boundary : boundaries) {
-      const RowRange range = own(shard, boundary[i].tensor.dim(0));
+      const RowRange range = network_->own(shard, boundary[i].tensor.dim(0));
       rows.push_back(boundary[i].tensor.slice(range.begin, range.end));
     }
     const Tensor all = stack_rows(ctx, rows);

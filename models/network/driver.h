@@ -30,8 +30,9 @@ struct TensorKind;
 /// alone computes what has fewer than kLeastTokens tokens for each rank.
 ///
 /// A GPU pass is recorded for each number of rows, size of latents, and address
-/// and length of the prompts, unless weights are offloaded or there are several
-/// ranks, whose hosts meet in the pass (ExecContext::replay).
+/// and length of the prompts, unless weights are offloaded
+/// (ExecContext::replay). With several ranks the recording is cut where they
+/// meet, and only `predict` is recorded.
 class NetworkDriver final : public Denoiser {
  public:
   /// Tokens that each rank has at least of the longest stream. Ranks with fewer
@@ -66,15 +67,11 @@ class NetworkDriver final : public Denoiser {
  private:
   struct Group;
 
-  /// Who computes this call with this rank: `shard`, or `whole` where rank 0
+  /// Who computes this call with this rank: `shard`, or one rank where rank 0
   /// computes alone; null for the ranks that then do nothing. Errors:
-  /// Errc::unsupported for a network without shards on such devices.
-  [[nodiscard]] ShardContext* ranks_of(ExecContext& ctx, ShardContext& shard,
-                                       ShardContext& whole,
+  /// Errc::unsupported for a network without shards.
+  [[nodiscard]] ShardContext* ranks_of(ShardContext& shard,
                                        const Shape& latents) const;
-  /// This rank's rows of a stream of so many tokens or pixels.
-  [[nodiscard]] RowRange own(const ShardContext& shard,
-                             std::int64_t rows) const;
   /// Tokens of each stream of the state, on all ranks.
   [[nodiscard]] std::vector<std::int64_t> tokens_of(const Shape& latents) const;
   /// The rows' one shape of latents. Errors: Errc::shape_mismatch.
@@ -121,7 +118,7 @@ class NetworkDriver final : public Denoiser {
   void replay(ExecContext& ctx, const Group& group,
               std::span<const Tensor> operands,
               const std::function<void()>& fn) const;
-  [[nodiscard]] bool records(ExecContext& ctx, const ShardContext& shard) const;
+  [[nodiscard]] bool records(ExecContext& ctx) const;
 
   [[nodiscard]] State load(ExecContext& ctx, const ShardContext& shard,
                            std::span<const Boundary> boundaries) const;

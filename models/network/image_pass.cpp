@@ -25,12 +25,29 @@ Tensor as_image(const Tensor& x, const ImagePart& image) {
   return x.reshape({x.dim(0), image.height, image.width, x.dim(2)});
 }
 
-/// The blocks of moments that pixels from a multiple of kRowBlock on have.
-RowRange blocks_of(RowRange pixels) {
-  const auto up = [](std::int64_t pixel) {
-    return (pixel + kernels::kRowBlock - 1) / kernels::kRowBlock;
+/// The blocks of moments that a rank's pixels of so many have.
+RowRange blocks_of(RowRange pixels, std::int64_t all) {
+  const std::int64_t block = kernels::shard_block(all);
+  return {(pixels.begin + block - 1) / block, (pixels.end + block - 1) / block};
+}
+
+/// Calls fn(their rows, which pixels) for pixels `wanted`, piece by piece:
+/// `own` from x, and what is before and behind from `shared`.
+template <typename Fn>
+void for_sources(const Tensor& x, RowRange own, const Tensor& shared,
+                 RowRange wanted, const Fn& fn) {
+  const auto visit = [&](const Tensor& from, RowRange range,
+                         std::int64_t first) {
+    const RowRange rows = intersection(range, wanted);
+    if (rows.size() > 0) {
+      fn(rows_of(from, rows, first), rows);
+    }
   };
-  return {up(pixels.begin), up(pixels.end)};
+  visit(shared, {0, own.begin}, 0);
+  if (own.size() > 0) {
+    visit(x.item(0), own, own.begin);
+  }
+  visit(shared, {own.end, shared.dim(0)}, 0);
 }
 
 /// Blocks of whole rows, of `width` elements.
@@ -40,6 +57,12 @@ SharedBlocks exchanged(RowRange written, RowRange read, std::int64_t width) {
 
 }  // namespace
 
+ImagePass::ImagePass(ExecContext& ctx) noexcept
+    : ctx_(ctx), shard_([]() -> ShardContext& {
+        static ShardContext one;  // has no state
+        return one;
+      }()) {}
+
 bool ImagePass::divides(const ShardContext& shard, std::int64_t pixels) {
   return shard.world_size() > 1 && pixels >= kLeastPixels * shard.world_size();
 }
@@ -48,27 +71,6 @@ RowRange ImagePass::pixels_of(const ShardContext& shard, int rank,
                               std::int64_t pixels) {
   return divides(shard, pixels) ? shard.rows_of(rank, pixels)
                                 : RowRange{0, pixels};
-}
-
-void ImagePass::run(
-    ExecContext& ctx, std::int64_t pixels,
-    const std::function<void(ExecContext& ctx, ImagePass& layers)>& fn) {
-  const auto alone = [&] {
-    ShardContext whole;
-    ImagePass layers(ctx, whole);
-    fn(ctx, layers);
-  };
-  if (ctx.kind() != DeviceKind::cpu) {
-    return alone();
-  }
-  with_ranks(ctx, [&](ExecContext& on, ShardContext& shard) {
-    if (divides(shard, pixels)) {
-      ImagePass layers(on, shard);
-      fn(on, layers);
-    } else if (shard.rank() == 0) {
-      alone();
-    }
-  });
 }
 
 Tensor ImagePass::offer(const Tensor& x, const ImagePart& image,
@@ -89,25 +91,6 @@ Tensor ImagePass::offer(const Tensor& x, const ImagePart& image,
   return shared;
 }
 
-void ImagePass::collect(const Tensor& x, const ImagePart& image,
-                        const Tensor& shared, RowRange wanted,
-                        const Tensor& to) {
-  const RowRange own = this->own(image).pixels;
-  const auto copy = [&](const Tensor& from, RowRange range,
-                        std::int64_t first) {
-    const RowRange rows = intersection(range, wanted);
-    if (rows.size() > 0) {
-      Tensor target = rows_of(to, rows, wanted.begin);
-      kernels::copy(ctx_, rows_of(from, rows, first), target);
-    }
-  };
-  copy(shared, {0, own.begin}, 0);
-  if (!x.empty()) {
-    copy(x.item(0), own, own.begin);
-  }
-  copy(shared, {own.end, image.height * image.width}, 0);
-}
-
 Tensor ImagePass::fetch(const Tensor& x, const ImagePart& image,
                         const ReadBy& read_by) {
   const RowRange wanted = read_by(shard_.rank()).pixels;
@@ -125,7 +108,11 @@ Tensor ImagePass::fetch(const Tensor& x, const ImagePart& image,
   Tensor all = ctx_.workspace().take({1, wanted.size(), x.dim(2)}, x.dtype());
   const Tensor shared = offer(x, image, read_by);
   shard_.meet();
-  collect(x, image, shared, wanted, all.item(0));
+  for_sources(x, own(image).pixels, shared, wanted,
+              [&](const Tensor& from, RowRange rows) {
+                Tensor to = rows_of(all.item(0), rows, wanted.begin);
+                kernels::copy(ctx_, from, to);
+              });
   return all;
 }
 
@@ -141,15 +128,18 @@ void ImagePass::conv(const Tensor& x, const ImagePart& from,
 
 Tensor ImagePass::offer_moments(const Tensor& x, const ImagePart& image,
                                 std::int64_t num_groups) {
-  const RowRange all = blocks_of({0, image.height * image.width});
-  const std::int64_t width = kernels::group_moments_width(num_groups);
+  const std::int64_t pixels = image.height * image.width;
+  const RowRange all = blocks_of({0, pixels}, pixels);
+  const std::int64_t width =
+      kernels::group_moments_width(ctx_, pixels, num_groups);
   const Tensor shared =
       shard_.share({all.size(), width}, DType::u8, [&](int rank) {
-        return exchanged(blocks_of(part_of(rank, image).pixels), all, width);
+        return exchanged(blocks_of(part_of(rank, image).pixels, pixels), all,
+                         width);
       });
-  const RowRange blocks = blocks_of(own(image).pixels);
+  const RowRange blocks = blocks_of(own(image).pixels, pixels);
   Tensor moments = rows_of(shared, blocks, 0);
-  kernels::group_moments(ctx_, x.item(0), num_groups, moments);
+  kernels::group_moments(ctx_, x.item(0), pixels, num_groups, moments);
   return shared;
 }
 
@@ -192,29 +182,19 @@ void ImagePass::norm_conv(const Tensor& x, const ImagePart& image,
   if (!divides(image)) {
     norm(x, image, weights, style, normed);
   } else {
-    const RowRange own = this->own(image).pixels;
     const Tensor moments = offer_moments(x, image, style.num_groups);
     const Tensor shared = offer(x, image, [&](int rank) {
       return layer.read_for(part_of(rank, image), image);
     });
     shard_.meet();
-    // This rank's pixels, and those around them.
-    const auto normalise = [&](const Tensor& from, RowRange range,
-                               std::int64_t first) {
-      const RowRange rows = intersection(range, read.pixels);
-      if (rows.size() > 0) {
-        Tensor to = rows_of(normed.item(0), rows, read.pixels.begin);
-        kernels::group_normalise(ctx_, rows_of(from, rows, first), moments,
-                                 image.height * image.width, weights.weight,
-                                 weights.bias, style.num_groups, style.eps,
-                                 style.activation, to);
-      }
-    };
-    normalise(shared, {0, own.begin}, 0);
-    if (own.size() > 0) {
-      normalise(x.item(0), own, own.begin);
-    }
-    normalise(shared, {own.end, image.height * image.width}, 0);
+    for_sources(x, own(image).pixels, shared, read.pixels,
+                [&](const Tensor& from, RowRange rows) {
+                  Tensor to = rows_of(normed.item(0), rows, read.pixels.begin);
+                  kernels::group_normalise(
+                      ctx_, from, moments, image.height * image.width,
+                      weights.weight, weights.bias, style.num_groups, style.eps,
+                      style.activation, to);
+                });
   }
   kernels::conv2d(ctx_, normed, read, layer, out, own(image));
 }
@@ -241,14 +221,17 @@ void ImagePass::upsample_conv(PingPong& hidden, const ImagePart& from,
 }
 
 ImagePass::Shared ImagePass::share(std::int64_t items, const ImagePart& image,
-                                   std::int64_t channels, DType dtype) {
+                                   std::int64_t channels, DType dtype,
+                                   RowRange read) {
   const std::int64_t pixels = image.height * image.width;
   if (!divides(image)) {
     const Tensor all = ctx_.workspace().take({items, pixels, channels}, dtype);
     return {all, all};
   }
   const Tensor all = shard_.share({pixels, channels}, dtype, [&](int rank) {
-    return exchanged(part_of(rank, image).pixels, {0, pixels}, channels);
+    return SharedBlocks{
+        .written = {{part_of(rank, image).pixels, {0, channels}}},
+        .read = {{{0, pixels}, read}}};
   });
   const Tensor own = rows_of(all, this->own(image).pixels, 0);
   return {own.reshape({1, own.dim(0), channels}),

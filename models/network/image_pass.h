@@ -8,6 +8,7 @@
 #include "kernels/core/context.h"
 #include "kernels/core/shard_context.h"
 #include "kernels/image_part.h"
+#include "kernels/row_blocks.h"
 #include "models/layers/norm_weights.h"
 #include "models/layers/ping_pong.h"
 
@@ -34,14 +35,12 @@ class ImagePass {
 
   ImagePass(ExecContext& ctx, ShardContext& shard) noexcept
       : ctx_(ctx), shard_(shard) {}
-
-  /// Calls fn(context, layers) for each rank of ctx's team, if these divide
-  /// images of so many pixels and more; otherwise once, on ctx.
-  static void run(
-      ExecContext& ctx, std::int64_t pixels,
-      const std::function<void(ExecContext& ctx, ImagePass& layers)>& fn);
+  /// For one rank.
+  explicit ImagePass(ExecContext& ctx) noexcept;
 
   [[nodiscard]] ExecContext& ctx() noexcept { return ctx_; }
+  /// Whether this is rank 0, which gets the picture that all ranks made.
+  [[nodiscard]] bool is_first() const { return shard_.rank() == 0; }
   /// A rank's pixels of an image of so many.
   [[nodiscard]] static RowRange pixels_of(const ShardContext& shard, int rank,
                                           std::int64_t pixels);
@@ -54,6 +53,16 @@ class ImagePass {
   /// This rank's part of an image with the sides of `image`.
   [[nodiscard]] kernels::ImagePart own(const kernels::ImagePart& image) const {
     return part_of(shard_.rank(), image);
+  }
+  /// The whole that a product over this rank's pixels belongs to (WholeItem).
+  /// Empty where they are all.
+  [[nodiscard]] kernels::WholeItem whole(
+      const kernels::ImagePart& image) const {
+    if (!divides(image)) {
+      return {};
+    }
+    return {.rows = image.height * image.width,
+            .first_row = own(image).pixels.begin};
   }
   /// out = layer(x). Of `from` and `to` the sides alone count.
   /// Shapes: x [B, n, I] and out [B, n', O], this rank's part of each.
@@ -84,10 +93,11 @@ class ImagePass {
     Tensor all;  ///< [B, pixels, C], to be read after `meet`
   };
   /// Memory for them; without ranks from the workspace. `meet` must follow
-  /// before any other layer here.
+  /// before any other layer here. Every rank gets channels `read` of all
+  /// pixels.
   [[nodiscard]] Shared share(std::int64_t items,
                              const kernels::ImagePart& image,
-                             std::int64_t channels, DType dtype);
+                             std::int64_t channels, DType dtype, RowRange read);
   void meet(const kernels::ImagePart& image);
   /// All pixels [B, pixels, C] of own [B, n, C] on rank 0; an empty tensor on
   /// other ranks. To be read before the next layer here.
@@ -112,10 +122,6 @@ class ImagePass {
   /// Shared memory [pixels, C] with what other ranks read of x.
   [[nodiscard]] Tensor offer(const Tensor& x, const kernels::ImagePart& image,
                              const ReadBy& read_by);
-  /// Copies pixels `wanted` to `to` [wanted, C]: from x what is this rank's,
-  /// and other pixels from `shared`.
-  void collect(const Tensor& x, const kernels::ImagePart& image,
-               const Tensor& shared, RowRange wanted, const Tensor& to);
   /// The pixels of x that this rank reads, as `read_by` says: [B, n, C]. If
   /// every rank has the pixels that it reads, nothing is exchanged.
   [[nodiscard]] Tensor fetch(const Tensor& x, const kernels::ImagePart& image,

@@ -27,12 +27,8 @@ Tensor MeteredRank::share(
     }
     for (const SharedBlock& block :
          common_blocks(of_rank(peer), of_rank(rank_))) {
-      // A GPU gets whole rows (DeviceTeam).
-      const std::int64_t columns = ctx_.kind() == DeviceKind::cuda
-                                       ? shape.num_elements() / shape[0]
-                                       : block.columns.size();
       received_bytes_ +=
-          static_cast<std::uint64_t>(block.rows.size() * columns) *
+          static_cast<std::uint64_t>(block.rows.size() * block.columns.size()) *
           size_of(dtype);
     }
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/copy.h"
+#include "models/network/image_pass.h"
 
 namespace troupe::models {
 
@@ -45,6 +46,12 @@ void Network::modulate(ExecContext& ctx, std::span<const Tensor> rows,
     parts.push_back(row.slice(first, first + modulation.dim(1)));
   }
   kernels::gather(ctx, parts, modulation);
+}
+
+RowRange Network::own(const ShardContext& shard, std::int64_t rows) const {
+  return layout_.sharding == Sharding::pixels
+             ? ImagePass::pixels_of(shard, shard.rank(), rows)
+             : shard.own(rows);
 }
 
 void Network::fetch(ExecContext& ctx, int block, int next) const {

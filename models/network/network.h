@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/core/context.h"
+#include "kernels/core/shard_context.h"
 #include "kernels/core/tensor.h"
 #include "kernels/offload.h"
 #include "models/condition.h"
@@ -80,7 +81,7 @@ enum class Sharding : std::uint8_t {
   /// Stages see other rows through Pass::attend and Pass::gather alone. Every
   /// product over tokens says what it is part of (Pass::whole).
   tokens,
-  pixels  ///< the streams are images: stages use Pass::image, too; on CPUs
+  pixels  ///< the streams are images: stages use Pass::image, too
 };
 
 /// The sizes of a network, or of a segment of it.
@@ -112,6 +113,9 @@ class Network {
     return static_cast<int>(layout_.stages.size()) - 2;
   }
   [[nodiscard]] DType compute() const noexcept { return layout_.compute; }
+  /// A rank's rows of a stream of so many tokens or pixels.
+  [[nodiscard]] RowRange own(const ShardContext& shard,
+                             std::int64_t rows) const;
 
   /// Errors: Errc::shape_mismatch for latents that it does not take.
   virtual void check_latents(const Shape& latents) const = 0;

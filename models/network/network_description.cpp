@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/row_blocks.h"
 #include "models/network/driver.h"
 #include "models/network/metered_rank.h"
 
@@ -119,11 +120,13 @@ DenoiserInfo NetworkDescription::info(const Shape& latents,
   info.class_name = class_name();
   info.latent_shape = latents;
   info.compute = compute;
-  info.shards_on_gpus = metered.sharding == Sharding::tokens;
-  if (metered.sharding != Sharding::none) {
-    for (const TensorKind& stream : figures.boundaries[0]) {
-      info.most_shards = std::max(
-          info.most_shards, stream.shape[0] / NetworkDriver::kLeastTokens);
+  for (const TensorKind& stream : figures.boundaries[0]) {
+    const std::int64_t tokens = stream.shape[0];
+    info.most_ring_blocks =
+        std::max(info.most_ring_blocks, tokens / kernels::kRowBlock);
+    if (metered.sharding != Sharding::none) {
+      info.most_shards =
+          std::max(info.most_shards, tokens / NetworkDriver::kLeastTokens);
     }
   }
   for (std::size_t i = 0; i < figures.block_flops.size(); ++i) {

@@ -114,7 +114,7 @@ PartedDenoiser::PartRows PartedDenoiser::read_rows(ExecContext& ctx,
     rows.conditions.push_back(rows.prepared.back().get());
   }
   rows.batch = {batch.latents, batch.timesteps, rows.conditions,
-                batch.latent_shape};
+                batch.latent_shape, batch.ring_blocks};
   return rows;
 }
 

@@ -9,13 +9,15 @@
 namespace troupe::models {
 
 Pass::Pass(ExecContext& ctx, ShardContext& shard, const Network& network,
-           const Shape& latent_shape, std::vector<const Prepared*> prepared,
-           Tensor modulation, int begin, int end)
+           const Shape& latent_shape, std::int64_t ring_blocks,
+           std::vector<const Prepared*> prepared, Tensor modulation, int begin,
+           int end)
     : ctx_(ctx),
       shard_(shard),
       image_(ctx, shard),
       network_(network),
       latent_shape_(latent_shape),
+      mask_{.key_blocks = ring_blocks},
       prepared_(std::move(prepared)),
       modulation_(std::move(modulation)),
       begin_(begin) {
@@ -31,6 +33,40 @@ Pass::Pass(ExecContext& ctx, ShardContext& shard, const Network& network,
   }
 }
 
+namespace {
+
+/// The rows of stream `index` where streams lie one behind the other.
+RowRange stream_rows(std::span<const std::int64_t> tokens, std::size_t index) {
+  const std::int64_t begin = std::accumulate(
+      tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(index),
+      std::int64_t{0});
+  return {begin, begin + tokens[index]};
+}
+
+/// Rows as a batch of one.
+Tensor as_batch(const Tensor& rows) {
+  return rows.reshape(with_rows(1, rows.shape()));
+}
+
+Tensor slice_of(const Tensor& rows, RowRange range) {
+  return rows.slice(range.begin, range.end);
+}
+
+/// A rank's rows of every stream.
+std::vector<SharedBlock> rows_of_streams(const ShardContext& shard, int rank,
+                                         std::span<const std::int64_t> tokens,
+                                         RowRange columns) {
+  std::vector<SharedBlock> blocks;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int64_t begin = stream_rows(tokens, i).begin;
+    const RowRange its = shard.rows_of(rank, tokens[i]);
+    blocks.push_back({{begin + its.begin, begin + its.end}, columns});
+  }
+  return blocks;
+}
+
+}  // namespace
+
 Columns Pass::mod(int stage, std::int64_t width) const {
   return {first_columns_[static_cast<std::size_t>(stage - begin_)], width};
 }
@@ -45,16 +81,14 @@ Tensor Pass::own_rows(const Tensor& all) const {
   if (!is_divided()) {
     return all;
   }
-  const RowRange rows = shard_.own(all.dim(0));
-  return all.slice(rows.begin, rows.end);
+  return slice_of(all, shard_.own(all.dim(0)));
 }
 
 Tensor Pass::own(const Tensor& all) const {
   if (!is_divided()) {
     return all;
   }
-  const Tensor rows = own_rows(all.item(0));
-  return rows.reshape(with_rows(1, rows.shape()));
+  return as_batch(own_rows(all.item(0)));
 }
 
 Tensor Pass::take_shared(std::int64_t tokens, std::int64_t width, DType dtype) {
@@ -74,12 +108,15 @@ kernels::WholeItem Pass::whole_of(std::int64_t tokens) const {
   if (!is_divided() || ctx_.kind() == DeviceKind::cpu) {
     return {};
   }
-  return {.rows = tokens};
+  return {.rows = tokens, .first_row = network_.own(shard_, tokens).begin};
 }
 
 bool Pass::divides_heads(std::int64_t num_heads) const {
+  // In f32 a GPU attends by products, whose algorithm follows from the number
+  // of heads.
   return shard_.plan() == AttentionPlan::ulysses &&
-         num_heads >= shard_.world_size();
+         num_heads >= shard_.world_size() &&
+         (ctx_.kind() == DeviceKind::cpu || compute() != DType::f32);
 }
 
 RowRange Pass::heads_of(int rank, std::int64_t num_heads) const {
@@ -91,17 +128,11 @@ const Tensor& Pass::share_attended(std::vector<std::int64_t> streams,
                                    std::int64_t num_heads,
                                    std::int64_t head_dim) {
   const std::int64_t width = num_heads * head_dim;
-  const std::int64_t sum =
-      std::accumulate(streams.begin(), streams.end(), std::int64_t{0});
+  const std::int64_t sum = stream_rows(streams, streams.size() - 1).end;
   const auto of_rank = [&](int rank) {
-    SharedBlocks blocks;
-    std::int64_t begin = 0;
-    for (const std::int64_t tokens : streams) {
-      const RowRange its = shard_.rows_of(rank, tokens);
-      blocks.written.push_back(
-          {{begin + its.begin, begin + its.end}, {0, 3 * width}});
-      begin += tokens;
-    }
+    SharedBlocks blocks{
+        .written = rows_of_streams(shard_, rank, streams, {0, 3 * width}),
+        .read = {}};
     if (!divides_heads(num_heads)) {
       blocks.read = {{{0, sum}, {width, 3 * width}}};  // keys and values
       return blocks;
@@ -160,12 +191,8 @@ std::vector<Tensor> Pass::take_attended(
     tokens.push_back(tokens_[stream]);
   }
   const Tensor all = share_attended(tokens, num_heads, head_dim).item(0);
-  std::int64_t begin = 0;
-  for (const std::size_t stream : streams) {
-    const std::int64_t end = begin + tokens_[stream];
-    const Tensor rows = own_rows(all.slice(begin, end));
-    parts.push_back(rows.reshape(with_rows(1, rows.shape())));
-    begin = end;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    parts.push_back(as_batch(own_rows(slice_of(all, stream_rows(tokens, i)))));
   }
   return parts;
 }
@@ -236,19 +263,26 @@ Tensor joined(Pass& pass, std::span<const AttentionStream> streams,
 
 }  // namespace
 
+kernels::WholeItem Pass::whole_attended(const Shared& attended,
+                                        std::size_t index,
+                                        const AttentionStream& stream,
+                                        std::int64_t width) const {
+  kernels::WholeItem whole = whole_of(attended.tokens[index]);
+  whole.row_width = stream.q.base.dim(2);
+  // Of one rank, `joined` makes keys and values of several streams.
+  whole.key_width = attended.tokens.size() == 1 ? attended.all.dim(2) : width;
+  return whole;
+}
+
 void Pass::attend_to_all(const Shared& attended,
                          std::span<const AttentionStream> streams,
                          std::int64_t num_heads, std::int64_t head_dim,
                          std::span<Tensor> outs) {
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    kernels::WholeItem whole = whole_of(attended.tokens[i]);
-    whole.row_width = streams[i].q.base.dim(2);
-    // Of one rank, `joined` makes keys and values of several streams.
-    whole.key_width =
-        streams.size() == 1 ? attended.all.dim(2) : num_heads * head_dim;
-    kernels::attention(ctx_, streams[i].q, {attended.all, streams[i].k.column},
-                       {attended.all, streams[i].v.column}, num_heads, head_dim,
-                       outs[i], whole);
+    kernels::attention(
+        ctx_, streams[i].q, {attended.all, streams[i].k.column},
+        {attended.all, streams[i].v.column}, num_heads, head_dim, outs[i],
+        whole_attended(attended, i, streams[i], num_heads * head_dim), mask_);
   }
 }
 
@@ -263,33 +297,28 @@ void Pass::attend_by_heads(const Shared& attended,
     return RowRange{heads.begin * head_dim, heads.end * head_dim};
   };
   const auto of_rank = [&](int rank) {
-    SharedBlocks blocks{.written = {{{0, sum}, columns_of(rank)}}, .read = {}};
-    std::int64_t begin = 0;
-    for (const std::int64_t tokens : attended.tokens) {
-      const RowRange its = shard_.rows_of(rank, tokens);
-      blocks.read.push_back({{begin + its.begin, begin + its.end}, {0, width}});
-      begin += tokens;
-    }
-    return blocks;
+    return SharedBlocks{
+        .written = {{{0, sum}, columns_of(rank)}},
+        .read = rows_of_streams(shard_, rank, attended.tokens, {0, width})};
   };
   const Tensor made = shard_.share({sum, width}, compute(), of_rank);
   const RowRange mine = columns_of(shard_.rank());
   const auto rows_of_stream = [&](const Tensor& rows, std::size_t stream) {
-    std::int64_t begin = 0;
-    for (std::size_t i = 0; i < stream; ++i) {
-      begin += attended.tokens[i];
-    }
-    const Tensor its = rows.slice(begin, begin + attended.tokens[stream]);
-    return its.reshape(with_rows(1, its.shape()));
+    return as_batch(slice_of(rows, stream_rows(attended.tokens, stream)));
   };
   for (std::size_t i = 0; i < streams.size() && mine.size() > 0; ++i) {
     const AttentionStream& stream = streams[i];
+    kernels::WholeItem whole =
+        whole_attended(attended, i, stream, num_heads * head_dim);
+    whole.first_row = 0;
+    whole.num_heads = num_heads;
     kernels::attention(
         ctx_,
         {rows_of_stream(attended.all.item(0), i), stream.q.column + mine.begin},
         {attended.all, stream.k.column + mine.begin},
         {attended.all, stream.v.column + mine.begin}, mine.size() / head_dim,
-        head_dim, kernels::HeadsView{rows_of_stream(made, i), mine.begin});
+        head_dim, kernels::HeadsView{rows_of_stream(made, i), mine.begin},
+        whole, mask_);
   }
   shard_.meet();
   for (std::size_t i = 0; i < streams.size(); ++i) {
@@ -314,7 +343,7 @@ void Pass::attend(std::span<const AttentionStream> streams,
   if (streams.size() == 1) {
     const AttentionStream& only = streams[0];
     return kernels::attention(ctx_, only.q, only.k, only.v, num_heads, head_dim,
-                              outs[0]);
+                              outs[0], {}, mask_);
   }
   const Workspace::Scope scope(workspace());
   const std::int64_t width = num_heads * head_dim;
@@ -322,7 +351,7 @@ void Pass::attend(std::span<const AttentionStream> streams,
   const Tensor values = joined(*this, streams, &AttentionStream::v, width);
   for (std::size_t i = 0; i < streams.size(); ++i) {
     kernels::attention(ctx_, streams[i].q, {keys, 0}, {values, 0}, num_heads,
-                       head_dim, outs[i]);
+                       head_dim, outs[i], {}, mask_);
   }
 }
 

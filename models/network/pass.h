@@ -39,11 +39,13 @@ struct AttentionStream {
 /// context.
 class Pass {
  public:
-  /// For stages from `begin` to `end`. `prepared`: of each row; `modulation`:
-  /// of these stages. With several ranks there is one row.
+  /// For stages from `begin` to `end`. `ring_blocks`: as in Batch; `prepared`:
+  /// of each row; `modulation`: of these stages. With several ranks there is
+  /// one row.
   Pass(ExecContext& ctx, ShardContext& shard, const Network& network,
-       const Shape& latent_shape, std::vector<const Prepared*> prepared,
-       Tensor modulation, int begin, int end);
+       const Shape& latent_shape, std::int64_t ring_blocks,
+       std::vector<const Prepared*> prepared, Tensor modulation, int begin,
+       int end);
 
   [[nodiscard]] ExecContext& ctx() noexcept { return ctx_; }
   [[nodiscard]] Workspace& workspace() noexcept { return ctx_.workspace(); }
@@ -116,7 +118,8 @@ class Pass {
 
   /// The only attention of a network over its tokens. The queries of every
   /// stream attend to the keys of all streams, in the order of `streams`. Keys
-  /// and values lie in memory of `take_attended`.
+  /// and values lie in memory of `take_attended`. The keys of all streams are
+  /// cut into Batch::ring_blocks blocks.
   /// outs: [B, N of the stream, heads · head_dim].
   void attend(std::span<const AttentionStream> streams, std::int64_t num_heads,
               std::int64_t head_dim, std::span<Tensor> outs);
@@ -162,6 +165,12 @@ class Pass {
   /// Whether each rank attends with some of so many heads.
   [[nodiscard]] bool divides_heads(std::int64_t num_heads) const;
   [[nodiscard]] RowRange heads_of(int rank, std::int64_t num_heads) const;
+  /// What attention of a stream of `attended` is part of, with rows of so many
+  /// columns of all heads.
+  [[nodiscard]] kernels::WholeItem whole_attended(const Shared& attended,
+                                                  std::size_t index,
+                                                  const AttentionStream& stream,
+                                                  std::int64_t width) const;
   /// The two plans, once what is attended to is there.
   void attend_to_all(const Shared& attended,
                      std::span<const AttentionStream> streams,
@@ -179,6 +188,7 @@ class Pass {
   ImagePass image_;
   const Network& network_;
   const Shape& latent_shape_;
+  kernels::AttentionMask mask_;  ///< of attention over tokens
   std::vector<const Prepared*> prepared_;
   Tensor modulation_;
   std::vector<std::int64_t> first_columns_;  ///< of each stage from begin_

@@ -570,7 +570,7 @@ class UNet final : public Network {
           {config_.norm_num_groups, kTransformerNormEps, Activation::none},
           normed);
       kernels::linear(pass.ctx(), normed, transformer.proj_in, Activation::none,
-                      stream);  // [B, N, C]
+                      stream, pass.whole());  // [B, N, C]
     }
     for (std::size_t i = 0; i < transformer.blocks.size(); ++i) {
       const TransformerBlock& block = transformer.blocks[i];
@@ -587,7 +587,7 @@ class UNet final : public Network {
     }
     Tensor projected = pass.take(x.shape());
     kernels::linear(pass.ctx(), last, transformer.proj_out, Activation::none,
-                    projected);  // [B, N, C]
+                    projected, pass.whole());  // [B, N, C]
     kernels::add(pass.ctx(), projected, x);
   }
 
@@ -601,10 +601,10 @@ class UNet final : public Network {
     kernels::layer_norm(pass.ctx(), x, block.cross_norm.weight,
                         block.cross_norm.bias, kLayerNormEps, normed);
     kernels::linear(pass.ctx(), normed, block.cross_query, Activation::none,
-                    queries);  // [B, N, C]
+                    queries, pass.whole());  // [B, N, C]
     pass.attend_prompt(queries, index, unit.heads,
                        unit.out_channels / unit.heads, normed);  // [B, N, C]
-    kernels::linear_add(pass.ctx(), normed, block.cross_out, x);
+    kernels::linear_add(pass.ctx(), normed, block.cross_out, x, pass.whole());
   }
 
   UNetConfig config_;

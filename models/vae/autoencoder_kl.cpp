@@ -189,13 +189,16 @@ class DecoderPass {
     const std::int64_t width = x.dim(2);
     Tensor normed = ctx.workspace().take(x.shape(), x.dtype());
     image_.norm(x, sides_, block.norm, style(Activation::none), normed);
-    ImagePass::Shared qkv = image_.share(1, sides_, 3 * width, x.dtype());
-    kernels::linear(ctx, normed, block.qkv, Activation::none, qkv.own);
+    ImagePass::Shared qkv =
+        image_.share(1, sides_, 3 * width, x.dtype(), {width, 3 * width});
+    kernels::WholeItem whole = image_.whole(sides_);
+    kernels::linear(ctx, normed, block.qkv, Activation::none, qkv.own, whole);
     image_.meet(sides_);
+    whole.row_width = 3 * width;
     Tensor attended = ctx.workspace().take(x.shape(), x.dtype());
     kernels::attention(ctx, {qkv.own, 0}, {qkv.all, width},
-                       {qkv.all, 2 * width}, 1, width, attended);
-    kernels::linear(ctx, attended, block.out, Activation::none, normed);
+                       {qkv.all, 2 * width}, 1, width, attended, whole);
+    kernels::linear(ctx, attended, block.out, Activation::none, normed, whole);
     kernels::add(ctx, normed, x);
   }
 
@@ -361,17 +364,28 @@ void AutoencoderKl::check(const Tensor& latents, const Tensor& out) const {
   }
 }
 
-void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
+void AutoencoderKl::decode(ImagePass& layers, const Tensor& latents,
                            std::int64_t tile, Tensor& out) const {
-  return tile > 0 ? decode_in_tiles(ctx, *this, latents, tile, out)
-                  : decode(ctx, latents, out);
+  return tile > 0 ? decode_in_tiles(layers, *this, latents, tile, out)
+                  : decode(layers, latents, out);
 }
 
 void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
                            Tensor& out) const {
+  ImagePass alone(ctx);
+  decode(alone, latents, out);
+}
+
+void AutoencoderKl::decode(ImagePass& layers, const Tensor& latents,
+                           Tensor& out) const {
   check(latents, out);
   const std::int64_t height = latents.dim(1);
   const std::int64_t width = latents.dim(2);
+  const bool is_divided = layers.divides(ImagePart::whole(height, width));
+  if (!is_divided && !layers.is_first()) {
+    return;
+  }
+  ExecContext& ctx = layers.ctx();
   const Workspace::Scope scope(ctx.workspace());
   // A few thousand numbers, on the host on every device.
   const Tensor on_host = kernels::on_host(ctx, latents);
@@ -384,14 +398,17 @@ void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
   Tensor pixels = ctx.workspace().take(
       {1, out.dim(1), out.dim(2), config_.out_channels}, DType::f32);
   kernels::to_channels_last(ctx, scaled, x);
-  const std::uint64_t key[] = {static_cast<std::uint64_t>(height),
-                               static_cast<std::uint64_t>(width)};
-  ctx.replay(weights_, key, [&] {
-    ImagePass::run(ctx, height * width,
-                   [&](ExecContext& on, ImagePass& layers) {
-                     decode_pixels(on, layers, x, pixels);
-                   });
-  });
+  if (is_divided) {
+    decode_pixels(ctx, layers, x, pixels);  // the hosts meet
+  } else {
+    const std::uint64_t key[] = {static_cast<std::uint64_t>(height),
+                                 static_cast<std::uint64_t>(width)};
+    ImagePass alone(ctx);
+    ctx.replay(weights_, key, [&] { decode_pixels(ctx, alone, x, pixels); });
+  }
+  if (!layers.is_first()) {
+    return;
+  }
   Tensor picture = out.reshape({1, out.dim(0), out.dim(1), out.dim(2)});
   if (out.device() == ctx.device()) {
     kernels::to_channels_first(ctx, pixels, picture);

@@ -133,18 +133,18 @@ class AutoencoderKl final : public Decoder {
 
   /// The normalisation of latents is undone first: z · std / scaling_factor +
   /// mean, or z / scaling_factor + shift_factor.
-  void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
+  void decode(ImagePass& layers, const Tensor& latents, std::int64_t tile,
               Tensor& out) const override;
   /// The same, whole.
+  void decode(ImagePass& layers, const Tensor& latents, Tensor& out) const;
+  /// The same, by one rank.
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& out) const;
   /// Errors: those of `decode` for operands of wrong shapes.
   void check(const Tensor& latents, const Tensor& out) const;
 
  private:
-  /// x [1, h, w, C] in the compute type; pixels [1, s·h, s·w, out_channels]
-  /// f32.
-  /// One rank's share. latents: [1, h, w, C], all of them; out [1, H, W, …]
-  /// f32, which rank 0 writes.
+  /// One rank's share. latents: [1, h, w, C] in the compute type, all of them;
+  /// out [1, H, W, out_channels] f32, which rank 0 writes.
   void decode_pixels(ExecContext& ctx, ImagePass& layers, const Tensor& latents,
                      Tensor& out) const;
 

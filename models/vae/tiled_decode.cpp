@@ -121,16 +121,23 @@ bool exceeds_tile(const Shape& latents, std::int64_t side) {
 
 void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
                      const Tensor& latents, std::int64_t side, Tensor& out) {
+  ImagePass alone(ctx);
+  decode_in_tiles(alone, decoder, latents, side, out);
+}
+
+void decode_in_tiles(ImagePass& layers, const AutoencoderKl& decoder,
+                     const Tensor& latents, std::int64_t side, Tensor& out) {
   require(side >= kSmallestTile, Errc::invalid_argument, "autoencoder",
           "tiles of " + std::to_string(side) + " latents, expected at least " +
               std::to_string(kSmallestTile));
   decoder.check(latents, out);
   if (!exceeds_tile(latents.shape(), side)) {
-    return decoder.decode(ctx, latents, out);
+    return decoder.decode(layers, latents, out);
   }
   const Grid grid(latents.shape(), side);
   const std::int64_t scale = decoder.config().scale();
   const std::int64_t overlap = grid.down.overlap() * scale;
+  ExecContext& ctx = layers.ctx();
   const Tensor on_host = kernels::on_host(ctx, latents);
   // Blending is nothing beside decoding: the host does it on every device.
   const bool is_here = out.device().kind == DeviceKind::cpu;
@@ -144,7 +151,10 @@ void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
       const std::int64_t rows = grid.down.extent(i);
       const std::int64_t columns = grid.across.extent(j);
       Tensor tile({out.dim(0), rows * scale, columns * scale}, DType::f32);
-      decoder.decode(ctx, cut_out(on_host, at, rows, columns), tile);
+      decoder.decode(layers, cut_out(on_host, at, rows, columns), tile);
+      if (!layers.is_first()) {
+        continue;  // rank 0 has the tile
+      }
       Tensor& upper = above[static_cast<std::size_t>(j)];
       if (i > 0) {
         blend(upper, Direction::down, tile);
@@ -160,7 +170,7 @@ void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
       left = last_columns(tile, overlap);
     }
   }
-  if (!is_here) {
+  if (!is_here && layers.is_first()) {
     kernels::copy(ctx, picture, out);
   }
 }

@@ -31,6 +31,9 @@ inline constexpr std::int64_t kSmallestTile = 2;
 /// diffusers would then give a picture of another size.
 /// Errors: those of AutoencoderKl::decode; Errc::invalid_argument for a side
 /// below kSmallestTile.
+void decode_in_tiles(ImagePass& layers, const AutoencoderKl& decoder,
+                     const Tensor& latents, std::int64_t side, Tensor& out);
+/// The same, by one rank.
 void decode_in_tiles(ExecContext& ctx, const AutoencoderKl& decoder,
                      const Tensor& latents, std::int64_t side, Tensor& out);
 

@@ -1,66 +1,51 @@
-#include <utility>
-
-#include "samplers/parallel/call_by_call.h"
+#include "samplers/parallel/plan.h"
 
 namespace troupe::samplers {
 namespace {
 
-constexpr CallParts kCfgCall{.tasks = 3, .outputs = 3};
-
 /// The two guidance branches of a model call on two workers (parts 0 and 1),
 /// combined and stepped at home. Exact: rows of a forward are independent.
-class Cfg final : public CallByCall {
- public:
-  explicit Cfg(int num_calls)
-      : CallByCall(MethodKind::cfg, num_calls, kCfgCall) {}
-
- private:
-  Slot add_call(const Task& call, Slot state) override {
-    Task combine = call;
-    combine.op = Op::combine;
-    for (const Branch branch : {Branch::cond, Branch::uncond}) {
-      Task task = call;
-      task.op = Op::evaluate;
-      task.branch = branch;
-      task.part = branch == Branch::cond ? 0 : 1;
-      task.inputs = {state};
-      combine.inputs.push_back(add(std::move(task)));
-    }
-    combine.inputs.push_back(state);
-    return add_with_step(std::move(combine));
+TaskList plan_cfg(const MethodOptions& /*options*/, int num_calls) {
+  TaskList list;
+  Slot state = kInitialSlot;
+  for (int call = 0; call < num_calls; ++call) {
+    const auto branch = [&](Branch one, int part) {
+      return list
+          .add({.op = Op::evaluate,
+                .branch = one,
+                .part = part,
+                .from = call,
+                .to = call + 1,
+                .timestep_call = call,
+                .inputs = {state}})
+          .at(0);
+    };
+    const Slot cond = branch(Branch::cond, 0);
+    const Slot uncond = branch(Branch::uncond, 1);
+    state = list.add({.op = Op::combine,
+                      .from = call,
+                      .to = call + 1,
+                      .timestep_call = call,
+                      .inputs = {cond, uncond, state}},
+                     2)
+                .at(1);
+    list.accept(state, call + 1);
   }
-};
+  return list;
+}
 
 }  // namespace
 
 extern constinit const MethodRow kCfg{
     .name = "cfg",
-    .snapshot_format = 4,
+    .snapshot_format = 5,
     .chosen_because =
         "fewer images than workers, so the two branches of "
         "guidance share them",
     .splits_guidance = true,
-    .make = [](const MethodOptions&,
-               const Schedule& schedule) -> std::unique_ptr<Method> {
-      return std::make_unique<Cfg>(schedule.num_model_calls());
-    },
+    .plan = plan_cfg,
     .parts = [](const MethodOptions&) { return 2; },
     .useful_workers = [](const MethodOptions&,
-                         std::uint64_t samples) { return 2 * samples; },
-    .turn =
-        [](const MethodOptions&, const TurnShape& shape) {
-          const double share =
-              static_cast<double>(shape.num_calls) / shape.num_workers;
-          return Turn{.evaluations = static_cast<double>(shape.num_calls),
-                      .busy = share,
-                      .latency = share};
-        },
-    // Two branches, and their combination.
-    .most_tasks = [](const MethodOptions&,
-                     int num_calls) { return 3.0 * num_calls; },
-    .most_live =
-        [](const MethodOptions&, int num_calls, int max_open) {
-          return most_live_of(kCfgCall, num_calls, max_open);
-        }};
+                         std::uint64_t samples) { return 2 * samples; }};
 
 }  // namespace troupe::samplers

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "kernels/core/error.h"
 #include "samplers/options.h"
+#include "samplers/schedule.h"
 
 // For the files of the methods only.
 
@@ -23,6 +26,46 @@ inline void check_range(const char* option, int value, int low, int high,
 inline void check_segments(const MethodOptions& options) {
   check_range("num_segments", options.num_segments, 1, 1 << 20,
               "a pipeline has segments");
+}
+
+inline void check_fresh_steps(const MethodOptions& options, int num_calls) {
+  check_range("warmup_steps", options.warmup_steps, 0, num_calls,
+              "counts model calls of this run");
+  check_range("final_fresh_steps", options.final_fresh_steps, 0, num_calls,
+              "counts model calls of this run");
+}
+
+/// As many points at once as workers, from two on, and not more than `most` or
+/// than there are calls (0: not known).
+inline int default_window(int num_workers, int most, int num_calls) {
+  const int window = std::clamp(num_workers, 2, most);
+  return num_calls > 0 ? std::min(window, num_calls) : window;
+}
+
+// For rows of methods with a window.
+
+inline std::uint64_t workers_of_window(const MethodOptions& options,
+                                       std::uint64_t samples) {
+  return samples * static_cast<std::uint64_t>(std::max(options.window_size, 1));
+}
+inline int rows_of_window(const MethodOptions& options) {
+  return std::max(options.window_size, 1);
+}
+
+/// For methods that begin in the middle of a run.
+/// Errors: Errc::unsupported for a solver that draws noise in its steps, or
+/// calls the network more than once a step.
+inline void check_one_call_without_noise(const char* method,
+                                         const Schedule& schedule) {
+  const bool draws = schedule.is_stochastic();
+  if (draws || schedule.num_steps() != schedule.num_model_calls()) {
+    throw Error(Errc::unsupported, "method",
+                std::string(method) + " needs a sampler that " +
+                    (draws ? "draws no noise in its steps"
+                           : "calls the network once a step"),
+                "use --sampler ddim, dpm++2m, unipc, euler or flow, or "
+                "--method draft or picard");
+  }
 }
 
 }  // namespace troupe::samplers

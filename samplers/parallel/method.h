@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,6 +40,10 @@ struct Task {
   Slots inputs = {};
   Slots outputs = {};
   Coefficients coefficients = {};
+  /// The state that it makes, if it makes one, is a point of the result's
+  /// chain, which observers are shown. Later tasks may make the same point
+  /// anew.
+  bool is_on_chain = true;
 };
 
 /// The solver step that a task takes.
@@ -51,6 +56,8 @@ struct StepSlots {
 /// Nothing for a task that takes no step. Errors: Errc::internal for a task
 /// that is not `is_whole`.
 [[nodiscard]] std::optional<StepSlots> step_of(const Task& task);
+/// The slot of the point of the chain that a task makes: `Task::to`.
+[[nodiscard]] std::optional<Slot> point_of(const Task& task);
 /// Whether a task has as many slots and coefficients as its op allows, and all
 /// coefficients are finite.
 [[nodiscard]] bool is_whole(const Task& task);
@@ -109,6 +116,10 @@ class Method {
   /// The slot of the newest final state: x of the last accepted point, and of
   /// the finished sample once done() is true.
   [[nodiscard]] virtual Slot result_slot() const = 0;
+  /// Points of the chain that tasks make, with the initial state.
+  [[nodiscard]] virtual int num_points() const { return progress().total + 1; }
+  /// The accepted points, each by the number of calls that lead to it.
+  [[nodiscard]] virtual std::vector<int> points() const;
   /// Slots that tasks which were applied have made, and that have not died:
   /// what a snapshot is stored with.
   [[nodiscard]] virtual std::vector<Slot> live_slots() const = 0;
@@ -130,5 +141,10 @@ inline constexpr Slot kInitialSlot = 0;
 /// method cannot carry.
 [[nodiscard]] std::unique_ptr<Method> make_method(const MethodOptions& options,
                                                   const Schedule& schedule);
+/// Makes the method of each sample of a job; what samples share is made once.
+/// The schedule must outlive the function. Thread: any. Errors: as above, also
+/// of calls.
+[[nodiscard]] std::function<std::unique_ptr<Method>()> method_maker(
+    const MethodOptions& options, const Schedule& schedule);
 
 }  // namespace troupe::samplers

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "kernels/core/dtype.h"
 
@@ -14,6 +15,7 @@ class Schedule;
 struct GraphTable;
 struct MethodChoices;
 struct MethodOptions;
+class TaskList;
 
 /// Samples that one group of workers keeps in flight.
 struct InFlight {
@@ -28,8 +30,9 @@ struct InFlight {
 struct TurnShape {
   int num_calls = 1;
   int num_workers = 1;
-  /// Work of the largest part, as a share of the whole network's.
-  double part_share = 1;
+  /// The work of each part of the network, as a share of the whole; empty: all
+  /// are equal.
+  std::vector<double> part_shares = {};
 };
 
 /// The cost of one sample in units of one evaluation by one worker. Steps and
@@ -66,18 +69,29 @@ struct MethodRow {
   /// Any worker of the sample's execution class may run its tasks. Otherwise
   /// each belongs to the worker of its part.
   bool spreads = false;
+  /// It makes no state for some calls, so a run has no whole trajectory.
+  bool skips_points = false;
   /// It may end earlier than `turn` says.
   bool may_end_early = false;
 
   /// Options as they are before the user's choices; null: MethodOptions as it
-  /// is. num_calls: 0 if not known.
-  MethodOptions (*defaults)(const MethodChoices&, int num_calls) = nullptr;
+  /// is. num_calls: 0 if not known. num_workers: that can share a sample.
+  MethodOptions (*defaults)(const MethodChoices&, int num_calls,
+                            int num_workers) = nullptr;
   /// What the user should know about this choice; null: nothing. num_calls: as
   /// above.
   std::string_view (*note)(const MethodChoices&, const MethodOptions&,
                            int num_calls) = nullptr;
-  /// For one sample. Errors: see make_method.
-  std::unique_ptr<Method> (*make)(const MethodOptions&, const Schedule&);
+  /// The tasks of one sample, where they are known beforehand (plan.h); null:
+  /// they follow from results, and `make` makes the machine of one sample. What
+  /// is said below of methods without a plan follows from the plan where there
+  /// is one. Errors: see make_method.
+  TaskList (*plan)(const MethodOptions&, int num_calls) = nullptr;
+  /// Refuses schedules that the method cannot carry; null: it carries all.
+  /// Errors: Errc::unsupported.
+  void (*check)(const MethodOptions&, const Schedule&) = nullptr;
+  std::unique_ptr<Method> (*make)(const MethodOptions&,
+                                  const Schedule&) = nullptr;
   /// Whether a result may have other bytes than the sequential run; null:
   /// never.
   bool (*approximates)(const MethodOptions&) = nullptr;
@@ -96,18 +110,16 @@ struct MethodRow {
   InFlight (*in_flight)(int num_parts, int rows_per_pass) = [](int, int) {
     return InFlight{2, 2};
   };
-  Turn (*turn)(const MethodOptions&, const TurnShape&);
   /// How many evaluations the method makes at least per evaluation of the
   /// sequential run, as measured; null: one.
   double (*least_work)(const MethodOptions&, int num_calls,
                        DType compute) = nullptr;
-  /// The most tasks of a sample, without its decode.
-  double (*most_tasks)(const MethodOptions&, int num_calls);
-  /// The most values of a sample that exist at once, of each kind, if `ready`
-  /// was never asked for more than `max_open` tasks: slots that are made and
-  /// have not died, and those that tasks which are out will make. True in every
-  /// order of results. Without pixels.
-  LiveValues (*most_live)(const MethodOptions&, int num_calls, int max_open);
+
+  // Of a method without a plan. See the functions of the same names.
+  Turn (*turn)(const MethodOptions&, const TurnShape&) = nullptr;
+  double (*most_tasks)(const MethodOptions&, int num_calls) = nullptr;
+  LiveValues (*most_live)(const MethodOptions&, int num_calls,
+                          int max_open) = nullptr;
 
   /// Whether `options` has this key.
   [[nodiscard]] bool takes(std::string_view key) const;
@@ -128,6 +140,9 @@ class MethodKind {
   static const MethodKind picard;
   static const MethodKind pipeline;
   static const MethodKind stale;
+  static const MethodKind draft;
+  static const MethodKind chords;
+  static const MethodKind parareal;
 
  private:
   const MethodRow* row_;
@@ -137,6 +152,18 @@ class MethodKind {
 using MethodTable = std::span<const MethodKind>;
 /// Those that Troupe has.
 [[nodiscard]] MethodTable method_table();
+
+// What a method costs. Errors: as make_method.
+[[nodiscard]] Turn turn_of(const MethodOptions& options,
+                           const TurnShape& shape);
+/// The most tasks of a sample, without its decode.
+[[nodiscard]] double most_tasks(const MethodOptions& options, int num_calls);
+/// The most values of a sample that exist at once, of each kind, if `ready` was
+/// never asked for more than `max_open` tasks: slots that are made and have not
+/// died, and those that tasks which are out will make. True in every order of
+/// results. Without pixels.
+[[nodiscard]] LiveValues most_live(const MethodOptions& options, int num_calls,
+                                   int max_open);
 
 [[nodiscard]] int num_parts(const MethodOptions& options);
 /// Parts of the network: 1 for methods that do not cut it.

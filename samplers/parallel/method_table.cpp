@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/core/text.h"
 #include "samplers/option_fields.h"
 #include "samplers/parallel/method.h"
+#include "samplers/parallel/plan.h"
 
 namespace troupe::samplers {
 
@@ -12,6 +14,9 @@ extern const MethodRow kCfg;
 extern const MethodRow kPicard;
 extern const MethodRow kPipeline;
 extern const MethodRow kStale;
+extern const MethodRow kDraft;
+extern const MethodRow kChords;
+extern const MethodRow kParareal;
 
 constinit const MethodKind MethodKind::sequential{kSequential};
 constinit const MethodKind MethodKind::batch{kBatch};
@@ -19,11 +24,15 @@ constinit const MethodKind MethodKind::cfg{kCfg};
 constinit const MethodKind MethodKind::picard{kPicard};
 constinit const MethodKind MethodKind::pipeline{kPipeline};
 constinit const MethodKind MethodKind::stale{kStale};
+constinit const MethodKind MethodKind::draft{kDraft};
+constinit const MethodKind MethodKind::chords{kChords};
+constinit const MethodKind MethodKind::parareal{kParareal};
 
 MethodTable method_table() {
   static constexpr MethodKind kTable[] = {
       MethodKind{kSequential}, MethodKind{kBatch},    MethodKind{kCfg},
-      MethodKind{kPicard},     MethodKind{kPipeline}, MethodKind{kStale}};
+      MethodKind{kPicard},     MethodKind{kPipeline}, MethodKind{kStale},
+      MethodKind{kDraft},      MethodKind{kChords},   MethodKind{kParareal}};
   return kTable;
 }
 
@@ -31,9 +40,49 @@ bool MethodRow::takes(std::string_view key) const {
   return has_word(options, key);
 }
 
+std::function<std::unique_ptr<Method>()> method_maker(
+    const MethodOptions& options, const Schedule& schedule) {
+  if (options.kind->check != nullptr) {
+    options.kind->check(options, schedule);
+  }
+  if (options.kind->plan == nullptr) {
+    return
+        [options, &schedule] { return options.kind->make(options, schedule); };
+  }
+  return [plan = std::make_shared<const Plan>(options,
+                                              schedule.num_model_calls())] {
+    return std::make_unique<PlannedMethod>(plan);
+  };
+}
+
 std::unique_ptr<Method> make_method(const MethodOptions& options,
                                     const Schedule& schedule) {
-  return options.kind->make(options, schedule);
+  return method_maker(options, schedule)();
+}
+
+std::vector<int> Method::points() const {
+  std::vector<int> calls(static_cast<std::size_t>(accepted()) + 1);
+  std::iota(calls.begin(), calls.end(), 0);
+  return calls;
+}
+
+Turn turn_of(const MethodOptions& options, const TurnShape& shape) {
+  return options.kind->plan == nullptr
+             ? options.kind->turn(options, shape)
+             : Plan(options, shape.num_calls).turn(shape);
+}
+
+double most_tasks(const MethodOptions& options, int num_calls) {
+  return options.kind->plan == nullptr
+             ? options.kind->most_tasks(options, num_calls)
+             : Plan(options, num_calls).size();
+}
+
+LiveValues most_live(const MethodOptions& options, int num_calls,
+                     int max_open) {
+  return options.kind->plan == nullptr
+             ? options.kind->most_live(options, num_calls, max_open)
+             : Plan(options, num_calls).most_live(max_open);
 }
 
 int num_parts(const MethodOptions& options) {

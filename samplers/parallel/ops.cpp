@@ -1,7 +1,9 @@
 #include <utility>
 
 #include "kernels/copy.h"
+#include "kernels/reduction.h"
 #include "samplers/parallel/op_run.h"
+#include "samplers/solver.h"
 
 // What the ops of op_row.h do; a sweep is in sweep.cpp.
 
@@ -82,6 +84,29 @@ void run_combine(const OpRun& run, OpTasks tasks) {
 
 void run_step(const OpRun& run, OpTasks tasks) {
   run.take_step(*tasks.front(), run.tensor(*tasks.front(), 1));
+}
+
+void run_jump(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Task& task = bound.task;
+  SolverState state;
+  state.latents = extrapolate(run.ctx, run.schedule, task.from, task.to,
+                              run.latents(bound, 0), run.tensor(bound, 1));
+  run.write_state(bound, task.outputs.at(0), task.to, std::move(state));
+}
+
+void run_carry(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Task& task = bound.task;
+  SolverState state = run.state(bound, task.inputs.at(0));
+  Tensor sum = run.ctx.empty(state.latents.shape(), state.latents.dtype());
+  kernels::add_carry(run.ctx, state.latents, 1.0, run.latents(bound, 1),
+                     run.latents(bound, 2), sum);
+  state.latents = std::move(sum);
+  if (run.schedule.options().solver->begins_at_anchor) {
+    state.anchor = {};  // else the next step would begin without the sum
+  }
+  run.write_state(bound, task.outputs.at(0), task.to, std::move(state));
 }
 
 void run_decode(const OpRun& run, OpTasks tasks) {

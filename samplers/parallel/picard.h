@@ -26,15 +26,10 @@ namespace troupe::samplers {
 ///
 /// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
 /// (tolerance 0: while their bytes did not change). The first point that fails
-/// decides where the window begins next:
-/// - Accept::first_failing: the failing point becomes `begin` with its new
-///   value, whose inputs all passed. The point may just have moved by any
-///   amount. The scale is Schedule::residual_scale.
-/// - Accept::settled: the last three points that passed stay in the window, so
-///   the neighbours of a final point hardly move. But `begin` advances at least
-///   to the first point whose bytes changed: its inputs did not change. The
-///   scale is `settled_scale` (samplers/parallel/sweep.h).
-/// Under both, a window of which all points pass is final as a whole.
+/// becomes `begin` with its new value, whose inputs all passed. The point may
+/// just have moved by any amount. A window of which all points pass is final as
+/// a whole. The scale is Schedule::residual_scale (Accept::first_failing) or
+/// `settled_scale` (settled; samplers/parallel/sweep.h).
 /// Tolerance 0 is bit-equal to sequential and takes one round per model call.
 /// Source: first_failing is Shih et al. 2023, arXiv:2305.16317, in the carry
 /// form, which unlike base + cumulative sum becomes bit-equal; settled is ours.
@@ -79,9 +74,13 @@ class Picard final : public BookedMethod {
     std::vector<Slot> guesses = {};  ///< of points after end
     int num_swept = 0;               ///< points whose results are taken
     int next_begin = 0;              ///< of the round after it; 0: not known
+    bool drops_first =
+        false;  ///< its first value, when the last sweep is there
   };
 
   [[nodiscard]] static Point& at(Round& round, int index);
+  /// The sweep of its last point reads its first point, too, for the guesses.
+  [[nodiscard]] bool draws_line(const Round& round) const;
   // Tasks.
   void add_round(int begin, int end);
   void enter(Round& round, Slot state, Slot output);
@@ -105,12 +104,12 @@ class Picard final : public BookedMethod {
   int window_size_;
   double tolerance_;
   std::vector<Coefficients> coefficients_;  ///< of the sweep from each call
-  int held_back_;                 ///< passing points that stay in the window
-  int first_end_;                 ///< of the first window
-  int begin_ = 0;                 ///< points up to here are final
-  Slot result_ = kInitialSlot;    ///< the value of point begin_
-  std::deque<Round> rounds_;      ///< under way; the oldest first
-  std::int64_t evaluations_ = 0;  ///< issued
+  bool is_linear_;                          ///< InitialGuess::linear_x0
+  int first_end_;                           ///< of the first window
+  int begin_ = 0;                           ///< points up to here are final
+  Slot result_ = kInitialSlot;              ///< the value of point begin_
+  std::deque<Round> rounds_;                ///< under way; the oldest first
+  std::int64_t evaluations_ = 0;            ///< issued
   std::int64_t num_rounds_ = 0;
 };
 

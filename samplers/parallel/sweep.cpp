@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "samplers/parallel/op_run.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -27,15 +28,54 @@ double carry_of(Carry kind, const Schedule& schedule, int call) {
     case Carry::coefficient:
       return carry_coefficient(schedule, call, call + 1);
     case Carry::deviation:
+      if (schedule.options().solver->begins_at_anchor) {
+        return 0.0;
+      }
       return deviation(schedule.arrival(call + 1)) /
              deviation(schedule.level(call));
   }
   throw Error(Errc::internal, "sweep", "an unknown kind of carry");
 }
 
+/// Walks on from the newest point by the solver's own steps, as if the clean
+/// samples went on along the line through those of the round's first and last
+/// evaluation. Clean samples, since a network that is off by δ sees noise that
+/// is off by δ/σ, and a guess made of it would be off by more each round. The
+/// ends of the round, since neighbours differ by less than rounding in bf16.
+void walk_on(ExecContext& ctx, const SweepInput& input,
+             std::vector<SolverState>& states) {
+  const Tensor last =
+      denoised(ctx, input.schedule, input.call, input.old_here, input.output);
+  Tensor first;
+  if (!input.first_here.empty()) {
+    first = denoised(ctx, input.schedule, input.first_call, input.first_here,
+                     input.first_output);
+  }
+  SolverState state = states.back();
+  for (std::size_t i = 0; i < input.num_guesses; ++i) {
+    const int call = input.call + 1 + static_cast<int>(i);
+    const double ahead = first.empty()
+                             ? 0.0
+                             : static_cast<double>(call - input.call) /
+                                   (input.call - input.first_call);
+    const Tensor clean = weighted_sum(ctx, Memory::lasting,
+                                      {{1.0 + ahead, &last}, {-ahead, &first}});
+    state = step(ctx, input.schedule, call, call + 1, state,
+                 output_for(ctx, input.schedule, call, state.latents, clean,
+                            input.output),
+                 input.sample_index, input.noise);
+    SolverState guess;
+    guess.latents = state.latents;
+    states.push_back(std::move(guess));
+  }
+}
+
 /// The points after the window, of which nothing is known yet.
 void add_guesses(ExecContext& ctx, const SweepInput& input,
                  std::vector<SolverState>& states) {
+  if (input.guess == InitialGuess::linear_x0) {
+    return walk_on(ctx, input, states);
+  }
   const Tensor last = states.back().latents;
   for (std::size_t i = 0; i < input.num_guesses; ++i) {
     SolverState guess;
@@ -57,6 +97,14 @@ void add_guesses(ExecContext& ctx, const SweepInput& input,
     throw error;
   }
   run.name_block(bound, input.call, input.old_here, error);
+}
+
+/// Errors: Errc::internal unless it lies before the task's call.
+int first_call_of(const Task& task) {
+  const double first = task.coefficients.at(2);
+  require(first >= 0 && first < task.from && first == std::floor(first),
+          Errc::internal, "sweep", "the round's first call is none");
+  return static_cast<int>(first);
 }
 
 }  // namespace
@@ -82,9 +130,9 @@ SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
 }
 
 double settled_scale(const Schedule& schedule, int point) {
-  constexpr double kLeastShare = 0.2;
-  const NoiseLevel at = schedule.arrival(point);
-  return std::max(at.alpha, kLeastShare * deviation(at));
+  constexpr double kLeastShare = 0.1;
+  return std::max(schedule.residual_scale(point),
+                  kLeastShare * deviation(schedule.arrival(point)));
 }
 
 Coefficients sweep_coefficients(const MethodOptions& options,
@@ -119,10 +167,18 @@ void run_sweep(const OpRun& run, OpTasks tasks) {
                    .old_here = run.latents(bound, 1),
                    .old_next = run.latents(bound, 2),
                    .output = run.tensor(bound, 3),
+                   .first_call = task.from,
                    .num_guesses = task.outputs.size() - 1,
                    .guess = run.options.initial_guess,
                    .carry = task.coefficients.at(0),
                    .scale = task.coefficients.at(1)};
+  if (task.inputs.size() > 4) {
+    // The method gives both slots and the number, or none: `is_whole` does not
+    // say so of a peer's task.
+    input.first_here = run.latents(bound, 4);
+    input.first_output = run.tensor(bound, 5);
+    input.first_call = first_call_of(task);
+  }
   SweepOutput output = sweep_point(run.ctx, input, *run.queued.readings);
   for (std::size_t i = 0; i < output.states.size(); ++i) {
     run.write_state(bound, task.outputs.at(i), task.to + static_cast<int>(i),

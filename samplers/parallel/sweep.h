@@ -23,6 +23,9 @@ struct SweepInput {
   Tensor old_here;          ///< x_old[j]
   Tensor old_next;          ///< x_old[j + 1]
   Tensor output;            ///< m_j: of the network at x_old[j]
+  int first_call;           ///< of its round
+  Tensor first_here;        ///< x there; linear_x0 with guesses, else empty
+  Tensor first_output;      ///< m there; likewise
   std::size_t num_guesses;  ///< points after j + 1 to guess
   InitialGuess guess;
   double carry;  ///< J
@@ -57,18 +60,23 @@ inline constexpr std::size_t kReadingsPerPoint = 3;
 
 /// Coefficients of the sweep that leads on from a call: J and the scale of its
 /// residual. J is 1 (Carry::identity), the solver's a_j (coefficient) or the
-/// ratio of √(α² + σ²) after and before the step (deviation); of call 0, where
-/// every round has the same state, 0. The scale is `settled_scale`
+/// ratio of √(α² + σ²) after and before the step (deviation; 0 where a step
+/// begins at SolverRow's anchor, which the sweep has corrected already: with 1
+/// no change of UniPC's latents ever fades); of call 0, where every round has
+/// the same state, 0. The scale is `settled_scale`
 /// (Accept::settled) or Schedule::residual_scale (first_failing).
 [[nodiscard]] Coefficients sweep_coefficients(const MethodOptions& options,
                                               const Schedule& schedule,
                                               int call);
 
-/// What a change at a point is compared with under Accept::settled: the share
-/// of the clean sample there, α, so that the tolerance is a difference between
-/// the clean samples that two sweeps stand for. An error grows by 1/α on its
-/// way to the end only where the network follows it; where the share is below a
-/// fifth, a fifth of the deviation √(α² + σ²) of the latents stands in. Always
+/// What a change at a point is compared with under Accept::settled:
+/// Schedule::residual_scale, but at least a tenth of the deviation √(α² + σ²)
+/// of the latents. What a step makes of a change differs from J times it by
+/// about the share of the noise that the step removes. That share is small
+/// where much noise is left, and there the scale is large, larger than what a
+/// network's rounding moves: ε in bf16 differs by 0.0035 after any change of
+/// its input, which over √8 steps is 0.005, and the scale is 0.57. The last
+/// scales of a run fall towards 0, faster than what a change does there. Always
 /// > 0. 1 ≤ point ≤ num_model_calls().
 [[nodiscard]] double settled_scale(const Schedule& schedule, int point);
 

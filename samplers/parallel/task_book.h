@@ -11,16 +11,15 @@
 
 namespace troupe::samplers {
 
-/// The tasks of one method instance that are not finished, and the slots that
-/// they still need: what every method shares. Hands each task out once, drops
-/// late, duplicate and superseded results, and tells which slots have died.
+/// The tasks of one sample that are not finished, and the slots that they still
+/// need: for methods whose tasks follow from results. Hands each task out once,
+/// drops late, duplicate and superseded results, and tells which slots have
+/// died.
 class TaskBook {
  public:
   TaskBook() { slots_[kInitialSlot].is_made = true; }
 
   [[nodiscard]] Slot new_slot();
-  /// The slot that new_slot() gives next.
-  [[nodiscard]] Slot next_slot() const { return next_slot_; }
   /// Opens a task and returns its id; 0 asks for the next free one. Its inputs
   /// are made, or are outputs of tasks that were added before.
   std::uint64_t add(Task task);
@@ -37,12 +36,6 @@ class TaskBook {
   /// Slots that died since the last call.
   [[nodiscard]] Slots take_dead();
 
-  [[nodiscard]] int num_open() const { return static_cast<int>(open_.size()); }
-  /// The open task that was added first, if the book has numbered them; null:
-  /// none is open.
-  [[nodiscard]] const Task* oldest() const {
-    return open_.empty() ? nullptr : &(*open_.begin()).second.task;
-  }
   [[nodiscard]] bool is_open(std::uint64_t id) const {
     return open_.contains(id);
   }

@@ -24,7 +24,7 @@ PROGRAMS = pathlib.Path(sys.argv[1])
 PYTHON = os.environ.get("BENCH_PYTHON", "python3")
 DEVICE = os.environ.get("DEVICE", "cuda:0")
 SCALE = os.environ.get("SCALE", "1")
-CHECK = os.environ.get("CHECK", "tests,sanitizers,speed,peers").split(",")
+CHECK = os.environ.get("CHECK", "tests,sanitizers,ranks,speed,peers").split(",")
 LOGS = os.environ.get("LOGS")
 DEMO = "models/demo"
 STEPS = os.environ.get("STEPS", "50")
@@ -173,12 +173,17 @@ def only_cudnn_races(done):
             and count(done.stdout, "FAILED") == 0)
 
 
-def sample(*arguments, steps=STEPS):
-    """A job's summary. Latents are what is kept: pictures would be timed too."""
+def run_sample(*arguments, steps=STEPS, **variables):
+    """Latents are what is kept: pictures would be timed too."""
     with tempfile.TemporaryDirectory() as folder:
-        found = json_lines(run_ours(
+        return run_ours(
             program("troupe"), "sample", "--device", DEVICE, "--json", "-q", "--steps", str(steps),
-            "--seed", "1", "--save", f"latents={folder}/latents.npz", *arguments))
+            "--seed", "1", "--save", f"latents={folder}/latents.npz", *arguments, **variables)
+
+
+def sample(*arguments, **options):
+    """A job's summary."""
+    found = json_lines(run_sample(*arguments, **options))
     return found[-1] if found else {}
 
 
@@ -198,6 +203,60 @@ def equal_bytes():
     row("bytes equal to sequential", ", ".join(differing) + " differ" if differing
         else ", ".join(cases), "all")
     failed.extend(differing)
+
+
+def ranks():
+    """Shards that share this one GPU give the bytes of one."""
+    tiny = SCALE != "1"
+    for model, *more in (("dit-tiny" if tiny else "dit-xl-2-512", "--class", "0"),
+                         ("tiny-uvit" if tiny else "uvit-large-256", "--class", "0"),
+                         ("tiny-pixart-sigma" if tiny else "pixart-sigma-xl-2", "--prompt", "a fox"),
+                         ("tiny-sd15" if tiny else "sd15", "--prompt", "a fox"),
+                         ("tiny-sdxl" if tiny else "sdxl", "--prompt", "a fox")):
+        common = ("--random-weights", model, *more)
+        want = sample(*common, steps=2).get("latents_xxh3", "nothing")
+        found = {}
+        for count in (2, 3):
+            for plan in ("gather", "ulysses"):
+                done = run_sample(*common, "--shards", str(count), "--shard-plan", plan, steps=2,
+                                  RANKS_ON_ONE_GPU="1")
+                said = done.stderr.strip().splitlines()[-1:]
+                found[f"{plan} {count}"] = (
+                    f"refused ({' '.join(said)})" if done.returncode == 2 else
+                    f"exit code {done.returncode} ({' '.join(said)})" if done.returncode != 0 else
+                    "equal" if json_lines(done)[-1]["latents_xxh3"] == want else "differs")
+        row(f"{model}: shards against one",
+            "; ".join(f"{name} {what}" for name, what in found.items()), "equal, or refused")
+        failed.extend(f"{model} {name}" for name, what in found.items()
+                      if not what.startswith(("equal", "refused")))
+
+
+def rank_processes(programs, dies_at=None):
+    """Two ranks of NCCL, a process each, on one GPU: what each did."""
+    one_gpu = {"NCCL_MULTI_RANK_GPU_ENABLE": "1",
+               "CUDA_VISIBLE_DEVICES": DEVICE.removeprefix("cuda:")}
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor() as pool:
+        return list(pool.map(
+            lambda rank: run_ours(
+                program("communicator_ranks"), "nccl", str(rank), "2", folder, str(programs),
+                *([str(dies_at)] if rank and dies_at is not None else []), limit=300, **one_gpu),
+            range(2)))
+
+
+def nccl():
+    """Random programs in two processes through the real NCCL; a rank that is killed, and two
+    new ones behind it."""
+    for name, want, options in (("random programs", (0, 0), {"programs": 500}),
+                                ("a rank killed", (3, -9), {"programs": 500, "dies_at": 50}),
+                                ("the next group", (0, 0), {"programs": 50})):
+        done = rank_processes(**options)
+        said = [(one.stdout + one.stderr).strip().splitlines()[-1:] for one in done]
+        row(f"NCCL, two processes, {name}", "; ".join(line for lines in said for line in lines),
+            "equal, or two ranks refused before 2.30.3")
+        refused = any("NCCL says" in one.stderr for one in done)
+        if tuple(one.returncode for one in done) != want and not refused:
+            failed.append(f"NCCL, {name}")
 
 
 def forward(model, samples, mode):
@@ -379,6 +438,9 @@ def main():
         equal_bytes()
     if "sanitizers" in CHECK:
         sanitizers()
+    if "ranks" in CHECK:
+        ranks()
+        nccl()
     if "speed" in CHECK:
         speed()
     width = max(len(name) for name, _, _ in rows)

@@ -22,6 +22,7 @@
 #include "kernels/core/system/machine.h"
 #include "models/description.h"
 #include "models/files/weight_source.h"
+#include "tests/actors/delegating_shard.h"
 
 namespace {
 
@@ -33,24 +34,13 @@ double seconds_since(Clock::time_point begin) {
 }
 
 /// A rank of half the speed.
-class SlowRank final : public ShardContext {
+class SlowRank final : public actors::DelegatingShard {
  public:
-  explicit SlowRank(ShardContext& rank) : rank_(rank) {}
+  using DelegatingShard::DelegatingShard;
 
-  [[nodiscard]] int rank() const override { return rank_.rank(); }
-  [[nodiscard]] int world_size() const override { return rank_.world_size(); }
-  [[nodiscard]] AttentionPlan plan() const override { return rank_.plan(); }
-  [[nodiscard]] RowRange rows_of(int rank, std::int64_t rows) const override {
-    return rank_.rows_of(rank, rows);
-  }
-  [[nodiscard]] Tensor share(
-      const Shape& shape, DType dtype,
-      const std::function<SharedBlocks(int rank)>& of_rank) override {
-    return rank_.share(shape, dtype, of_rank);
-  }
   void meet() override {
     sleep();
-    rank_.meet();
+    DelegatingShard::meet();
     begin_ = Clock::now();
   }
   void sleep() const {
@@ -59,7 +49,6 @@ class SlowRank final : public ShardContext {
   }
 
  private:
-  ShardContext& rank_;
   Clock::time_point begin_ = Clock::now();
 };
 

@@ -217,7 +217,7 @@ std::vector<Work> works() {
   const auto picard = samplers::MethodKind::picard;
   std::vector<Work> works;
   for (const int calls : {50, 100}) {
-    samplers::MethodOptions usual = picard->defaults({}, calls);
+    samplers::MethodOptions usual = picard->defaults({}, calls, 8);
     usual.kind = picard;
     samplers::MethodOptions exact;
     exact.kind = picard;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -12,6 +13,7 @@
 #include "kernels/core/noise.h"
 #include "models/description.h"
 #include "models/files/weight_source.h"
+#include "models/vae/autoencoder_kl.h"
 #include "tests/models/two_streams.h"
 
 // Networks whose passes ranks divide, drawn from a seed.
@@ -69,7 +71,7 @@ class Draw {
           .describe(config);
     };
     const auto text = [](std::int64_t n) { return std::to_string(n); };
-    switch (number(0, device == DeviceKind::cpu ? 4 : 3)) {
+    switch (number(0, 4)) {
       case 0:
         return {described(
                     R"({"_class_name":"DiTTransformer2DModel","patch_size":2,
@@ -126,6 +128,20 @@ class Draw {
                 "UNet"};
     }
   }
+  /// A small decoder, smaller still for emulated GPUs.
+  models::AutoencoderKlConfig decoder(DeviceKind device) {
+    const bool on_cpu = device == DeviceKind::cpu;
+    const std::int64_t unit = on_cpu ? 16 : 8;
+    models::AutoencoderKlConfig config;
+    config.block_out_channels = {unit, unit + 8, unit * number(1, 3)};
+    config.layers_per_block = number(1, 2);
+    config.norm_num_groups = 8;
+    config.use_post_quant_conv = coin();
+    if (coin()) {
+      config.up_block_attention = {coin(), false, on_cpu && coin()};
+    }
+    return config;
+  }
 
  private:
   std::mt19937 engine_;
@@ -150,10 +166,11 @@ struct Rows {
     }
   }
   [[nodiscard]] Batch batch() const {
-    return {latents, timesteps, conditions, latent_shape};
+    return {latents, timesteps, conditions, latent_shape, ring_blocks};
   }
 
   Shape latent_shape;
+  std::int64_t ring_blocks = 1;
   std::vector<Tensor> latents;
   std::vector<double> timesteps;
   std::vector<PreparedPtr> prepared;
@@ -161,14 +178,17 @@ struct Rows {
   std::vector<Tensor> outputs;
 };
 
-/// What the team's pass throws.
-inline Error error_of(RankTeam& team, const ShardTeam::Pass& pass) {
+/// What `work` throws.
+inline Error error_of(const std::function<void()>& work) {
   try {
-    team.run(pass);
+    work();
   } catch (const Error& error) {
     return error;
   }
   return {Errc::internal, "", "no error"};
+}
+inline Error error_of(RankTeam& team, const ShardTeam::Pass& pass) {
+  return error_of([&] { team.run(pass); });
 }
 
 /// As many as TROUPE_SHARD_CASES says.

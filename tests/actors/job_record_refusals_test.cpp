@@ -155,6 +155,11 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
     j.picture_size = {8, 8};  // nothing is decoded
   });
   expect_objection("dtype", [](JobRecord& j) { j.dtype = DType::i64; });
+  for (const int blocks : {-1, 0, 1, 2}) {
+    expect_objection("ring_blocks: got " + std::to_string(blocks) +
+                         ", expected none or 2 to 1",
+                     [=](JobRecord& j) { j.ring_blocks = blocks; });
+  }
   expect_objection("vae_tile: got 16, expected 0",
                    [](JobRecord& j) { j.vae_tile = 16; });
   expect_objection("the decoder's own 4", [](JobRecord& j) {

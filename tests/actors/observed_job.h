@@ -111,7 +111,10 @@ inline std::vector<samplers::MethodOptions> every_method() {
        .tolerance = 0.05},
       {.kind = samplers::MethodKind::stale, .num_segments = 2, .age = 1},
       {.kind = samplers::MethodKind::stale, .cut = samplers::CutShape::onion},
-      {.kind = samplers::MethodKind::stale, .num_segments = 2, .stride = 2}};
+      {.kind = samplers::MethodKind::stale, .num_segments = 2, .stride = 2},
+      {.kind = samplers::MethodKind::draft, .window_size = 3},
+      {.kind = samplers::MethodKind::chords, .window_size = 2},
+      {.kind = samplers::MethodKind::parareal, .window_size = 2}};
 }
 
 }  // namespace troupe::actors

@@ -71,7 +71,7 @@ TEST(PeerChecks, RefuseGrantsThatAreNotOfTheJob) {
   refuse([](SampleTask& w) { w.task.inputs = {1, 2, 3}; });
   refuse([](SampleTask& w) { w.task.outputs = {}; });
   refuse([](SampleTask& w) { w.task.outputs = {5, 6, 7, 8}; });
-  refuse([](SampleTask& w) { w.task.inputs = {1, 2, 3, 4, 5}; });
+  refuse([](SampleTask& w) { w.task.inputs = {1, 2, 3, 4, 5, 6, 7}; });
   refuse([](SampleTask& w) { w.task.coefficients = {0.5}; });
   refuse([](SampleTask& w) { w.task.coefficients = {0.5, INFINITY}; });
   refuse([](SampleTask& w) { w.task.coefficients = {0.5, NAN}; });

@@ -166,7 +166,8 @@ TEST(Fields, NameEveryMember) {
       LatentsKey, TextKey, ProbeKey, PaceKey, ModelFilesKey, ModelChunksKey,
       ModelChunkKey, LinkPace, Welcome, PeerGreeting, AskStatus, AskStop,
       Granted>();
-  expect_all_members<SampleTask>(num_members<samplers::Task>() - 1);
+  // All but is_on_chain, which the coordinator alone reads.
+  expect_all_members<SampleTask>(num_members<samplers::Task>() - 2);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
   expect_all_members<Applicant>(num_members<config::WorkerCount>() - 1);
@@ -174,8 +175,8 @@ TEST(Fields, NameEveryMember) {
   // All but clock_error; of a job all but nfe and rounds.
   expect_all_members<Process>(num_members<ProcessWork>() - 2);
   expect_all_members<JobStatus>(num_members<JobProgress>() - 3);
-  expect_all_members<WorkerTraits>(
-      -6);  // process, shards, plan, others, row_seconds, options
+  // All but process, shards, plan, others, exchange, row_seconds, options.
+  expect_all_members<WorkerTraits>(-7);
 }
 
 TEST(Wire, IsWhatWireProtoSays) {

@@ -137,7 +137,7 @@ TEST(HeldBytes, CountTheSpansOfATraceForEveryMethod) {
     const samplers::MethodOptions& options = job.request.job.method;
     const int calls = job.request.schedule.num_model_calls();
     EXPECT_GT(counter.spans, calls);
-    EXPECT_LE(counter.spans, options.kind->most_tasks(options, calls) + 1);
+    EXPECT_LE(counter.spans, samplers::most_tasks(options, calls) + 1);
     EXPECT_GE(static_cast<double>(held_bytes(job.outputs, job.request)),
               counter.spans * (sizeof(TraceSpan) + 150));
   }

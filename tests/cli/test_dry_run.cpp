@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -26,6 +29,30 @@ TEST(DryRun, SaysCostMemoryAndTimeInJson) {
   EXPECT_EQ(plan["prediction"], "about");
   EXPECT_NE(plan["measured"].get<std::string>().find("rows through"),
             std::string::npos);
+}
+
+TEST(DryRun, HasARowForEachPlanOfShards) {
+  const nlohmann::json plan =
+      plan_of({"--size", "64", "--shards", "3", "--shard-plan", "ring",
+               "--threads", "1"});
+  std::map<std::string, nlohmann::json> of_three;
+  for (const nlohmann::json& one : plan["shard_plans"]) {
+    if (one["shards"] == 3) {
+      of_three[one["plan"]] = one;
+    }
+  }
+  ASSERT_EQ(of_three.size(), 3U) << plan;
+  nlohmann::json ring = of_three["ring"];
+  EXPECT_GT(ring["received_bytes"], 0);
+  EXPECT_NE(ring["exchanges"], of_three["ulysses"]["exchanges"]);
+  EXPECT_EQ(ring["is_measured"], true);
+  nlohmann::json gather = of_three["gather"];
+  // The same seconds, added up in another order.
+  EXPECT_NEAR(ring["row_seconds"], gather["row_seconds"], 1e-9);
+  gather["row_seconds"] = ring["row_seconds"];
+  gather["plan"] = "ring";
+  gather["is_measured"] = true;
+  EXPECT_EQ(ring, gather) << "it exchanges the same";
 }
 
 TEST(DryRun, CountsTwiceTheRowsForTwiceTheSteps) {

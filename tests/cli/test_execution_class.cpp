@@ -116,6 +116,8 @@ TEST(LogicalPlan, FollowsFromWhatAnApproximationIsMadeOf) {
                  {stale, [](auto& m) { m.final_fresh_steps += 1; }}};
   EXPECT_NE(logical_plan(picard), logical_plan({}));
   EXPECT_NE(logical_plan(stale), logical_plan({}));
+  EXPECT_EQ(logical_plan({}, 4), "sequential ring-blocks=4");
+  EXPECT_EQ(logical_plan(stale, 4), logical_plan(stale) + " ring-blocks=4");
   for (const auto& [from, change] : changes) {
     MethodOptions other = from;
     change(other);

@@ -283,6 +283,8 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         "9x9",
         "--denoising-end",
         "0.9",
+        "--ring-blocks",
+        "2",
         "-o",
         folder.path("second.png")},
        0);
@@ -345,8 +347,8 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
 
 TEST(HelpJson, HasEveryKeyOfAPrintedJob) {
   const nlohmann::json job =
-      run(tiny_sample({"--guidance", "2", "--guidance-interval", ":5",
-                       "--print-job", "--json"}))
+      run(tiny_sample({"--guidance", "2", "--guidance-interval", ":5", "--size",
+                       "64", "--ring-blocks", "2", "--print-job", "--json"}))
           .json();
   std::set<std::string> printed;
   const std::set<std::string> of_every_verb = {"schema", "version", "verb",

@@ -12,6 +12,7 @@
 #include "actors/cli/job_layout.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/memory_plan.h"
+#include "actors/cli/pass_times.h"
 #include "config/parse_value.h"
 #include "tests/cli/described_machines.h"
 
@@ -95,12 +96,76 @@ TEST(Company, MakesGroupsOfGpusThatDivideAPicture) {
   EXPECT_GT(lead.required_bytes, other.required_bytes);
   EXPECT_EQ(other.value_budget, 0U);
   EXPECT_EQ(num_threads(workers), 4) << "each rank has one";
+  const ProcessMeans means = means_of(request.devices, {});
+  EXPECT_EQ(device_name(means, lead.device), "2 x A")
+      << "speeds of earlier jobs stand under this name";
+  EXPECT_EQ(device_name(means, other.device), "A");
   // One sample keeps one group busy.
   config::Config one = divided("cuda", 2);
   one.samples = {0, 1};
   one.method.kind = samplers::MethodKind::sequential;
   EXPECT_EQ(describe_company(make_request(one, nullptr, four)),
             "1 worker × 2 shards on cuda:0,cuda:1");
+}
+
+TEST(Company, TakesThePlanByWhichGpusAreFaster) {
+  const auto chosen = [](double gather, double ulysses, int gpus) {
+    return fastest_plan(
+        {.alone = 0.155, .gather = gather, .ulysses = ulysses, .how = ""}, gpus,
+        "--shards");
+  };
+  EXPECT_EQ(chosen(0.09, 0.1, 2).plan, AttentionPlan::gather);
+  EXPECT_EQ(chosen(0.2, 0.1, 4).plan, AttentionPlan::ulysses);
+  EXPECT_EQ(chosen(0.09, 0.1, 2).why,
+            "--shard-plan auto takes gather: a pass of one image takes 0.09 s "
+            "on 2 GPUs (gather 0.09 s, ulysses 0.1 s) and 0.155 s on one");
+  const ShardChoice only = fastest_plan(
+      {.alone = 1, .gather = {}, .ulysses = 0.5, .how = ""}, 2, "--shards");
+  EXPECT_EQ(only.plan, AttentionPlan::ulysses);
+  EXPECT_TRUE(contains(only.why, "(gather impossible, ulysses 0.5 s)"));
+  for (const double slow : {0.155, 0.172}) {
+    try {
+      (void)chosen(slow, 0.3, 2);
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::unsupported);
+      EXPECT_TRUE(contains(error.what(),
+                           "[--shards] got 2, expected 1: a pass of one image "
+                           "takes " +
+                               std::string(slow < 0.16 ? "0.155" : "0.172") +
+                               " s on 2 GPUs together and 0.155 s on one"));
+    }
+  }
+}
+
+TEST(Company, NotesOnceWhatItPlansTwice) {
+  // A full GPU is left out, and what is left is planned again.
+  config::Config config = job("auto");
+  config.shard_plan = config::ShardPlan::gather;
+  Gpus gpus = machine({gpu(0, "A", 9), gpu(1, "A", 9)});
+  gpus.memory = [](int index) {
+    return kernels::DeviceMemory{index == 1 ? kGiB / 8 : 70 * kGiB, 80 * kGiB};
+  };
+  const JobRequest request = make_request(config, nullptr, gpus);
+  ASSERT_EQ(request.devices.size(), 1U);
+  EXPECT_EQ(std::ranges::count_if(request.notes,
+                                  [](const std::string& note) {
+                                    return contains(
+                                        note, "does nothing without --shards");
+                                  }),
+            1);
+}
+
+TEST(Company, GathersInF32OnGpus) {
+  config::Config config = divided("cuda", 2);
+  config.compute = config::ComputeType::f32;
+  config.shard_plan = config::ShardPlan::ulysses;
+  const JobRequest request =
+      make_request(config, nullptr, machine({gpu(0, "A", 9), gpu(1, "A", 9)}));
+  EXPECT_EQ(request.attention_plan, AttentionPlan::gather);
+  EXPECT_TRUE(std::ranges::any_of(request.notes, [](const std::string& note) {
+    return contains(note, "in f32, GPUs do not divide heads");
+  }));
 }
 
 TEST(Company, RefusesShardsThatNoGroupOfGpusHas) {
@@ -124,17 +189,14 @@ TEST(Company, RefusesShardsThatNoGroupOfGpusHas) {
                "[--shards] GPUs of two kinds"));
   const std::vector<kernels::CudaDevice> two = {gpu(0, "A", 9), gpu(1, "A", 9)};
   config::Config config = divided("cuda", 2);
-  config.compute = config::ComputeType::f32;
+  config.shard_plan = config::ShardPlan::ring;
   EXPECT_TRUE(contains(refused(config, two),
-                       "[--shards] got 2, expected 1: in "
-                       "f32, attention of a GPU"));
-  config = divided("cuda", 2);
-  config.random_weights = "sd15";
-  config.size.reset();
-  config.classes = {};
-  config.prompts = {"a fox"};
+                       "[--shard-plan] got 2 blocks of keys, expected 1: GPUs "
+                       "do not merge them yet"));
+  config = divided("cuda", 1);
+  config.ring_blocks = 3;
   EXPECT_TRUE(contains(refused(config, two),
-                       "passes of UNet2DConditionModel cannot be divided"));
+                       "[--ring-blocks] got 3 blocks of keys, expected 1"));
   config = divided("cuda", 2);
   config.listen = "tcp://127.0.0.1:5555";
   config.num_workers = 1;

@@ -10,7 +10,7 @@
 #include "config/load_config.h"
 #include "config/method_plan.h"
 #include "kernels/core/error.h"
-#include "samplers/parallel/call_by_call.h"
+#include "samplers/parallel/plan.h"
 
 // A method is one row: here is one more, and no other file knows it.
 
@@ -21,41 +21,34 @@ using samplers::MethodKind;
 using samplers::MethodOptions;
 using samplers::MethodRow;
 using samplers::Op;
-using samplers::Task;
-
-extern const MethodRow kApart;
-
-constexpr samplers::CallParts kCall{.tasks = 2, .outputs = 1};
 
 /// The network on one worker and the solver steps on another: in parts of
 /// their own if the stride is 2, else both at home.
-class Apart final : public samplers::CallByCall {
- public:
-  Apart(int num_calls, int part)
-      : CallByCall(MethodKind(kApart), num_calls, kCall), part_(part) {}
-
- private:
-  samplers::Slot add_call(const Task& call, samplers::Slot state) override {
-    Task network = call;
-    network.op = Op::evaluate;
-    network.part = part_;
-    network.inputs = {state};
-    Task step = call;
-    step.op = Op::step;
-    step.inputs = {state, add(std::move(network))};
-    return add(std::move(step));
+samplers::TaskList plan_apart(const MethodOptions& options, int num_calls) {
+  samplers::TaskList list;
+  samplers::Slot state = samplers::kInitialSlot;
+  for (int call = 0; call < num_calls; ++call) {
+    const samplers::Slots output = list.add({.op = Op::evaluate,
+                                             .part = options.stride - 1,
+                                             .from = call,
+                                             .to = call + 1,
+                                             .timestep_call = call,
+                                             .inputs = {state}});
+    state = list.add({.op = Op::step,
+                      .from = call,
+                      .to = call + 1,
+                      .timestep_call = call,
+                      .inputs = {state, output.at(0)}})
+                .at(0);
+    list.accept(state, call + 1);
   }
-
-  int part_;
-};
+  return list;
+}
 
 constinit const MethodRow kApart{
     .name = "apart",
     .options = "stride",
-    .make = [](const MethodOptions& o, const samplers::Schedule& schedule)
-        -> std::unique_ptr<samplers::Method> {
-      return std::make_unique<Apart>(schedule.num_model_calls(), o.stride - 1);
-    },
+    .plan = plan_apart,
     .approximates = [](const MethodOptions& o) { return o.stride == 2; },
     .parts = [](const MethodOptions& o) { return o.stride; },
     .useful_workers =
@@ -65,16 +58,6 @@ constinit const MethodRow kApart{
     .in_flight =
         [](int num_parts, int) {
           return samplers::InFlight{2 * num_parts, num_parts};
-        },
-    .turn =
-        [](const MethodOptions&, const samplers::TurnShape& shape) {
-          const double calls = shape.num_calls;
-          return samplers::Turn{calls, calls, calls};
-        },
-    .most_tasks = [](const MethodOptions&, int calls) { return 2.0 * calls; },
-    .most_live =
-        [](const MethodOptions&, int calls, int max_open) {
-          return samplers::most_live_of(kCall, calls, max_open);
         }};
 
 std::vector<MethodKind> longer_table() {
@@ -129,11 +112,14 @@ TEST(MethodTable, HasADifferentNameAndEveryFunctionInEachRow) {
   std::set<std::string_view> names;
   for (const MethodKind kind : longer_table()) {
     EXPECT_TRUE(names.insert(kind->name).second) << kind->name;
-    EXPECT_NE(kind->make, nullptr) << kind->name;
+    EXPECT_NE(kind->plan == nullptr, kind->make == nullptr) << kind->name;
     EXPECT_NE(kind->useful_workers, nullptr) << kind->name;
     EXPECT_NE(kind->in_flight, nullptr) << kind->name;
-    EXPECT_NE(kind->turn, nullptr) << kind->name;
-    EXPECT_NE(kind->most_tasks, nullptr) << kind->name;
+    if (kind->plan == nullptr) {
+      EXPECT_NE(kind->turn, nullptr) << kind->name;
+      EXPECT_NE(kind->most_tasks, nullptr) << kind->name;
+      EXPECT_NE(kind->most_live, nullptr) << kind->name;
+    }
     // Every word among its options is the key of one.
     std::size_t words = kind->options.empty() ? 0 : 1;
     words += static_cast<std::size_t>(std::ranges::count(kind->options, ' '));
@@ -215,14 +201,8 @@ TEST(MethodTable, TellsSnapshotsOfOneMoreMethodFromOthers) {
     row.snapshot_format = 2;
     return row;
   }();
-  class Newer final : public samplers::CallByCall {
-   public:
-    explicit Newer(int calls) : CallByCall(MethodKind(newer), calls, kCall) {}
-    samplers::Slot add_call(const Task&, samplers::Slot state) override {
-      return state;
-    }
-  };
-  EXPECT_THROW(Newer(4).restore(snapshot), Error);
+  const auto after = make_method({.kind = MethodKind(newer)}, schedule);
+  EXPECT_THROW(after->restore(snapshot), Error);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What --method picard gives to somebody who names no more, on a network whose
-// answer is known in closed form. (The demo model: scripts/bench_picard.sh.)
+// answer is known in closed form. (The demo model: scripts/bench_error.sh.)
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -63,16 +63,19 @@ double relative_rmse(const Tensor& found, const Tensor& exact) {
   return std::sqrt(error / norm);
 }
 
-/// Of --method picard alone.
+/// Of --method picard on four workers.
 MethodOptions usual_options(int calls) {
   config::Config config;
+  config.num_workers = 4;
   config.method.kind = samplers::MethodKind::picard;
   return config::make_plan(config, {.num_calls = calls}).method;
 }
 
-TEST(PicardDefaults, TakeHalfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
+TEST(PicardDefaults,
+     TakeThreeFifthsOfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
   const models::GaussianMixture mixture = pictures();
-  for (const Solver solver : {Solver::ddim, Solver::euler, Solver::dpmpp}) {
+  for (const Solver solver :
+       {Solver::ddim, Solver::euler, Solver::dpmpp, Solver::unipc}) {
     for (const int steps : {20, 50, 100}) {
       samplers::ScheduleOptions options;
       options.solver = solver;
@@ -88,7 +91,7 @@ TEST(PicardDefaults, TakeHalfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
         const std::string place = "solver " + std::string(solver->name) + ", " +
                                   std::to_string(steps) + " steps, sample " +
                                   std::to_string(sample);
-        EXPECT_LE(2 * run.rounds, calls) << place;
+        EXPECT_LE(5 * run.rounds, 3 * calls) << place;
         EXPECT_LE(relative_rmse(run.latents, exact.latents), 0.05) << place;
       }
     }
@@ -117,23 +120,17 @@ std::string notes_on(int workers, std::uint64_t samples = 1,
 TEST(PicardDefaults, AreCalledNoGainOnWorkersTooFewForTheirNetworkCalls) {
   const double f32 = samplers::MethodKind::picard->least_work(usual_options(20),
                                                               20, DType::f32);
-  const auto work_in_bf16 = [](int calls) {
-    return samplers::MethodKind::picard->least_work(usual_options(calls), calls,
-                                                    DType::bf16);
-  };
-  EXPECT_GT(work_in_bf16(20), f32) << "rounding keeps points from settling";
-  EXPECT_GT(work_in_bf16(50), 4) << "50 steps: four workers are too few";
   const int most = static_cast<int>(std::floor(f32));
   const std::string expected = fmt::format(
-      "picard cannot gain with 1 sample on {} workers: in f32 it makes {:g} "
+      "picard cannot gain with 1 sample on {} worker: in f32 it makes {:g} "
       "times the network calls of the sequential run, or more",
       most, f32);
+  ASSERT_EQ(most, 1) << "two workers gain";
   EXPECT_NE(notes_on(most).find(expected), std::string::npos) << notes_on(most);
   EXPECT_EQ(notes_on(most + 1).find("cannot gain"), std::string::npos);
   // Each worker has a sample: more network calls only make it longer.
   EXPECT_NE(notes_on(8, 8).find("cannot gain with 8 samples on 8 workers"),
             std::string::npos);
-  EXPECT_NE(notes_on(8, 7).find("cannot gain"), std::string::npos);
   EXPECT_EQ(notes_on(8, 2).find("cannot gain"), std::string::npos);
 }
 

@@ -1,7 +1,9 @@
 // What text encoders read of a prompt, and which of their layers is taken.
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <span>
 
 #include "models/files/safetensors.h"
 #include "tests/cli/prompt_runs.h"
@@ -24,6 +26,18 @@ Tensor embeds_of(const ChangedPipeline& pipeline, const Arguments& more) {
 
 bool rows_equal(const Tensor& a, const Tensor& b, std::int64_t rows) {
   return std::ranges::equal(a.slice(0, rows).bytes(), b.slice(0, rows).bytes());
+}
+
+/// The same but for rounding: with AVX2 alone, fewer rows or keys in a product
+/// may be added in another order.
+bool rows_close(const Tensor& a, const Tensor& b, std::int64_t rows) {
+  const Tensor left = a.slice(0, rows);
+  const Tensor right = b.slice(0, rows);
+  const std::span values(left.data<float>(),
+                         static_cast<std::size_t>(left.num_elements()));
+  return std::ranges::equal(
+      values, std::span(right.data<float>(), values.size()),
+      [](float x, float y) { return std::abs(x - y) < 1e-5F; });
 }
 
 /// The weights of the text encoder with some tensors changed by fn.
@@ -62,7 +76,7 @@ TEST(PromptLength, IsThatOfTheTokenizer) {
                   "\"model_max_length\": 20");
   const Tensor shorter = embeds_of(pipeline, fox);
   ASSERT_EQ(shorter.dim(0), 20);
-  EXPECT_TRUE(rows_equal(shorter, usual, 20));
+  EXPECT_TRUE(rows_close(shorter, usual, 20));
   const std::string words =
       "a red fox and a dog and a cat and a horse and a bird and a fish and a "
       "house and a tree";
@@ -131,14 +145,14 @@ TEST(AttentionMask, HidesPaddingWhereTheEncoderSaysSo) {
   pipeline.change(kEncoderConfig, "{", "{\"use_attention_mask\": true,");
   const Tensor masked = embeds_of(pipeline, fox);
   EXPECT_EQ(masked.shape(), plain.shape());
-  EXPECT_TRUE(rows_equal(masked, plain, 8));
+  EXPECT_TRUE(rows_close(masked, plain, 8));
   const float last[] = {-1.22077535F, -0.74152235F, 0.12272737F, 0.61783926F};
   for (std::size_t i = 0; i < std::size(last); ++i) {
     EXPECT_NEAR(masked.item(76).data<float>()[i], last[i], 1e-4) << i;
   }
   const Tensor again = embeds_of(pipeline, fox);
   EXPECT_TRUE(rows_equal(again, masked, 77));
-  EXPECT_FALSE(rows_equal(masked, plain, 9));
+  EXPECT_FALSE(rows_close(masked, plain, 9));
 }
 
 /// Stable Diffusion XL gives its encoders no mask, whatever they say.

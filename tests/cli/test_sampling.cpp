@@ -184,6 +184,53 @@ TEST(Sample, ShardsWriteTheBytesOfOne) {
   }
 }
 
+// Blocks belong to the job; shards, their plan and the method do not.
+TEST(Sample, RingBlocksHaveTheirBytesWithAnyShards) {
+  const TempFolder folder;
+  const std::string picture = folder.path("picture.png");
+  const auto draw = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--size", "64",       "-o",
+                                    picture,  "--exists", "replace"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(tiny_sample(all));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err.find("ring approximates") != std::string::npos,
+              !more.empty());
+    return folder.read("picture.png");
+  };
+  const std::string exact = draw({});
+  const std::string two = draw({"--ring-blocks", "2"});
+  const std::string four = draw({"--ring-blocks", "4"});
+  EXPECT_NE(two, exact);
+  EXPECT_NE(four, exact);
+  EXPECT_NE(four, two);
+  for (const std::vector<std::string>& same :
+       {std::vector<std::string>{"--shard-plan", "ring", "--shards", "4"},
+        {"--shard-plan", "ring", "--shards", "3", "--ring-blocks", "4"},
+        {"--shard-plan", "ulysses", "--shards", "2", "--ring-blocks", "4"},
+        {"--method", "pipeline", "--segments", "2", "--ring-blocks", "4"},
+        {"--workers", "2", "--method", "cfg", "--ring-blocks", "4"}}) {
+    std::vector<std::string> more = {"--threads", "1"};
+    more.insert(more.end(), same.begin(), same.end());
+    EXPECT_EQ(draw(more), four) << same[1];
+  }
+  const auto again = [&](std::vector<std::string> more) {
+    more = overridden({"sample", "--from", picture, "-o",
+                       folder.path("again.png"), "--random-weights", "dit-tiny",
+                       "--exists", "replace", "--threads", "1"},
+                      more);
+    const Outcome outcome = run(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return folder.read("again.png");
+  };
+  EXPECT_EQ(again({}), four);
+  EXPECT_EQ(again({"--shard-plan", "ring", "--shards", "2"}), four);
+  EXPECT_EQ(again({"--ring-blocks", "1"}), exact);
+  const Outcome job =
+      run(tiny_sample({"--size", "64", "--ring-blocks", "4", "--print-job"}));
+  EXPECT_NE(job.out.find("\"ring_blocks\": 4"), std::string::npos) << job.out;
+}
+
 TEST(Sample, RefusesShardsThatCannotBe) {
   const TempFolder folder;
   const auto refusal = [&](const std::vector<std::string>& more) {
@@ -204,6 +251,15 @@ TEST(Sample, RefusesShardsThatCannotBe) {
   expect_refusal({"--random-weights", "tiny-sd15", "-p", "a", "--size", "32",
                   "--shards", "3"},
                  "[--shards] got 3, expected at most 2");
+  expect_refusal({"--shard-plan", "ring"},
+                 "[--shard-plan] got ring without blocks: there is one shard");
+  expect_refusal(
+      {"--shard-plan", "ring", "--shards", "2", "--ring-blocks", "1"},
+      "[--shard-plan] got ring without blocks: there is --ring-blocks 1");
+  expect_refusal({"--size", "64", "--ring-blocks", "17"},
+                 "[--ring-blocks] got 17 blocks of keys, expected at most 16 "
+                 "for pictures of this size");
+  expect_refusal({"--ring-blocks", "0"}, "[--ring-blocks]");
 }
 
 TEST(Sample, CutsTheNetworkByTheSpeedsOfItsWorkers) {

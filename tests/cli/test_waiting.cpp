@@ -145,11 +145,11 @@ TEST_F(WaitingJob, CountsItsOwnWorkersToo) {
 }
 
 TEST_F(WaitingJob, SaysWhereAMethodDoesNotPayWithThoseWhoCame) {
-  start({"--wait-workers", "1", "--method", "picard"}, "1");
+  start({"--wait-workers", "1", "--method", "picard"});
   add_worker();
   Outcome outcome = head_->wait();
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  expect_said(outcome, "picard cannot gain with 1 sample on 2 workers: ");
+  expect_said(outcome, "picard cannot gain with 1 sample on 1 worker: ");
 }
 
 /// Nobody else has workers: the first process that comes is waited for.

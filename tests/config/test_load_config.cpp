@@ -207,13 +207,15 @@ TEST(LoadConfig, RefusesOptionsThatExcludeEachOther) {
 }
 
 TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
-  const TempFile file("eta = 0.5\nwindow = 3\ninit-latents = \"a.npy\"\n");
+  const TempFile file(
+      "eta = 0.5\nwindow = 3\ninit-latents = \"a.npy\"\nring-blocks = 4\n");
   Sources sources{.flags = {flag("beta-end", "0.5")},
                   .recipe = {{"x.png: seed", "seed", "7"}},
                   .environment = {{"TROUPE_STEPS", "steps", "9"},
                                   {"TROUPE_SAMPLER", "sampler", "euler"},
                                   {"TROUPE_PRESET", "preset", "asyncdiff"},
                                   {"TROUPE_SIZE", "size", "16"},
+                                  {"TROUPE_SHARD_PLAN", "shard-plan", "ring"},
                                   {"TROUPE_SEED", "seed", "1"}},
                   .file = file.path()};
   const Config config = load_config(Verb::sample, sources);
@@ -223,6 +225,7 @@ TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
   EXPECT_EQ(config.method, samplers::MethodChoices{});
   EXPECT_EQ(config.init_latents, "");
   EXPECT_EQ(config.size, std::nullopt);
+  EXPECT_EQ(config.num_ring_blocks(), 1);
   EXPECT_EQ(config.seed, 7U);
   sources.recipe_needs_latents = true;
   EXPECT_EQ(load_config(Verb::sample, sources).init_latents, "a.npy");
@@ -347,8 +350,9 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   picard.method.kind = samplers::MethodKind::picard;
   const samplers::MethodOptions chosen =
       make_plan(picard, {.num_calls = 100}).method;
-  EXPECT_TRUE(starts_with("window", std::to_string(chosen.window_size)));
-  EXPECT_TRUE(starts_with("tolerance", "0.067 / sqrt(model calls)"));
+  EXPECT_TRUE(starts_with(
+      "window", "one per worker, from " + std::to_string(chosen.window_size)));
+  EXPECT_TRUE(starts_with("tolerance", "0.01"));
   EXPECT_EQ(chosen.tolerance, 0.01);
   EXPECT_TRUE(starts_with("carry", name_of(chosen.carry)));
   EXPECT_TRUE(starts_with("guess", name_of(chosen.initial_guess)));

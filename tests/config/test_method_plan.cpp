@@ -168,9 +168,13 @@ TEST(MethodPlan, RefusesOnionsThatThereAreNot) {
 TEST(MethodPlan, KeepsTheDefaultWindowWithinTheCallsOnly) {
   Config config;
   config.method.kind = MethodKind::picard;
-  EXPECT_EQ(make_plan(config, {.num_calls = 3}).method.window_size, 3);
-  EXPECT_EQ(make_plan(config, {.num_calls = 50}).method.window_size,
-            samplers::MethodOptions{}.window_size);
+  EXPECT_EQ(make_plan(config, {.num_calls = 1}).method.window_size, 1);
+  EXPECT_EQ(make_plan(config, {.num_calls = 50}).method.window_size, 2);
+  EXPECT_EQ(
+      make_plan(config, {.num_calls = 50, .num_cores = 16}).method.window_size,
+      8);
+  config.num_workers = 4;
+  EXPECT_EQ(make_plan(config, {.num_calls = 50}).method.window_size, 4);
   config.method.window_size = 9;  // refused by the method, not changed here
   EXPECT_EQ(make_plan(config, {.num_calls = 3}).method.window_size, 9);
 }
@@ -183,7 +187,7 @@ TEST(MethodPlan, TakesPicardsChosenSettingsWhereNoneIsNamed) {
   };
   EXPECT_EQ(options().accept, samplers::Accept::settled);
   EXPECT_GT(options().tolerance, 0);
-  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::constant_x0);
+  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::linear_x0);
   EXPECT_EQ(options().carry, samplers::Carry::deviation);
   config.method.window_size = 3;  // the others stay
   EXPECT_EQ(options().window_size, 3);
@@ -206,7 +210,7 @@ TEST(MethodPlan, ReadsAToleranceThatIsNamedAloneAsParaDigms) {
   config.method.accept = samplers::Accept::settled;
   EXPECT_EQ(options().tolerance, 0.03);
   EXPECT_EQ(options().accept, samplers::Accept::settled);
-  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::constant_x0);
+  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::linear_x0);
   config.method.tolerance.reset();
   config.method.accept = samplers::Accept::first_failing;
   EXPECT_EQ(options().tolerance, 0) << "ParaDiGMS's rule has no default";

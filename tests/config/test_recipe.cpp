@@ -13,6 +13,7 @@ Recipe full_recipe() {
   recipe.width = 512;
   recipe.height = 384;
   recipe.vae_tile = 64;
+  recipe.ring_blocks = 4;
   recipe.version = "0.1.0";
   recipe.model = "demo";
   recipe.weights_xxh3 = "0123456789abcdef";
@@ -69,6 +70,7 @@ TEST(Recipe, RoundTripsThroughCanonicalJson) {
   EXPECT_EQ(back.method.segment_speeds, full_recipe().method.segment_speeds);
   EXPECT_EQ(back.noise, NoiseKind::torch);
   EXPECT_EQ(back.vae_tile, 64);
+  EXPECT_EQ(back.ring_blocks, 4);
   EXPECT_EQ(back.guidance, full_recipe().guidance);
   EXPECT_EQ(back.told.original, (PictureSize{1024, 768}));
   EXPECT_EQ(back.told.crop, (PictureCorner{.top = 3, .left = 5}));

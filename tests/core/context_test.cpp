@@ -138,15 +138,20 @@ class SmallDevice final : public DeviceBackend {
             }};
   }
   void copy(const Tensor& /*from*/, Tensor& /*to*/) override {}
+  void copy_columns(const Tensor& /*from*/, std::int64_t /*from_first*/,
+                    Tensor& /*to*/, std::int64_t /*to_first*/,
+                    std::int64_t /*count*/) override {}
   Tensor read_back(const Tensor& from) override { return from; }
   std::unique_ptr<DeviceEvent> mark() override { return nullptr; }
   void wait_for(const DeviceEvent& /*event*/) override {}
   void synchronize() override {}
+  void* queue() override { return nullptr; }
   bool replay(std::span<const std::uint64_t> /*key*/,
               const std::function<void()>& fn) override {
     fn();
     return true;
   }
+  void between(const std::function<void()>& fn) override { fn(); }
   void forget_recordings() override {}
 
  private:

@@ -98,14 +98,41 @@ class AttentionShards {
     const Tensor k = upload(ctx, operand(1, part, all));
     const Tensor v = upload(ctx, operand(2, part, all));
     Tensor out = poisoned(ctx, q.shape(), q.dtype());
-    attention(
-        ctx, {q, 0}, {k, 0}, {v, 0}, part.num_heads, head_dim_, out,
-        {.rows = all.end, .num_heads = num_heads_, .row_width = qkv_.dim(2)});
-    EXPECT_TRUE(bytes_equal(download(ctx, out),
-                            columns_of(rows_of(whole_, part.rows),
-                                       part.first_head, part.num_heads)))
-        << "rows " << part.rows.begin << " to " << part.rows.end << ", heads "
-        << part.first_head << " + " << part.num_heads;
+    const WholeItem item{.rows = all.end,
+                         .first_row = part.rows.begin,
+                         .num_heads = num_heads_,
+                         .row_width = qkv_.dim(2)};
+    attention(ctx, {q, 0}, {k, 0}, {v, 0}, part.num_heads, head_dim_, out,
+              item);
+    const Tensor want =
+        columns_of(rows_of(whole_, part.rows), part.first_head, part.num_heads);
+    const auto where = [&] {
+      return "rows " + std::to_string(part.rows.begin) + " to " +
+             std::to_string(part.rows.end) + ", heads " +
+             std::to_string(part.first_head) + " + " +
+             std::to_string(part.num_heads);
+    };
+    EXPECT_TRUE(bytes_equal(download(ctx, out), want)) << where();
+    // Into heads of a wider matrix, whose other columns stay.
+    for (const std::int64_t shift : {0, 3}) {
+      const std::int64_t row = (num_heads_ + 1) * head_dim_;
+      const Tensor room =
+          poisoned(ctx, {q.dim(0) * q.dim(1) * row + shift}, q.dtype());
+      const Tensor wide =
+          room.slice(shift, room.dim(0)).reshape({q.dim(0), q.dim(1), row});
+      const std::int64_t column = part.first_head * head_dim_;
+      attention(ctx, {q, 0}, {k, 0}, {v, 0}, part.num_heads, head_dim_,
+                HeadsView{wide, column}, item);
+      const Tensor got = download(ctx, wide);
+      EXPECT_TRUE(
+          bytes_equal(columns_of(got, part.first_head, part.num_heads), want))
+          << where() << ", " << shift;
+      Tensor untouched = poisoned(ctx, wide.shape(), q.dtype());
+      untouched = untouched.reshape({q.dim(0) * q.dim(1), row});
+      copy_columns(ctx, out.reshape({q.dim(0) * q.dim(1), out.dim(2)}), 0,
+                   untouched, column, out.dim(2));
+      expect_same_bits(got, download(ctx, untouched).reshape(got.shape()));
+    }
   }
 
  private:
@@ -136,6 +163,41 @@ class AttentionShards {
   std::int64_t head_dim_;
   Tensor qkv_;
   Tensor whole_;
+};
+
+/// Rows of q, k and v side by side, and attention to them.
+struct FusedAttention {
+  std::int64_t heads;
+  std::int64_t head_dim;
+  Tensor x;      ///< [1, tokens, 3 · heads · head_dim]
+  Tensor whole;  ///< on the host
+
+  FusedAttention(ExecContext& ctx, std::int64_t tokens, std::int64_t num_heads,
+                 std::int64_t dim, DType dtype)
+      : heads(num_heads),
+        head_dim(dim),
+        x(upload(ctx, random({1, tokens, 3 * num_heads * dim}, dtype, 4))) {
+    const Tensor out = attend(ctx, x, heads, {});
+    whole = download(ctx, out);
+  }
+  [[nodiscard]] Tensor attend(ExecContext& ctx, const Tensor& q,
+                              std::int64_t num_heads,
+                              const WholeItem& item) const {
+    const std::int64_t width = heads * head_dim;
+    Tensor out = poisoned(ctx, {1, q.dim(1), num_heads * head_dim}, x.dtype());
+    attention(ctx, {q, 0}, {x, width}, {x, 2 * width}, num_heads, head_dim, out,
+              item);
+    return out;
+  }
+  void expect_same(ExecContext& ctx, RowRange rows) const {
+    const Tensor own = x.item(0).slice(rows.begin, rows.end);
+    const Tensor part = attend(
+        ctx, own.reshape({1, own.dim(0), own.dim(1)}), heads,
+        {.rows = x.dim(1), .first_row = rows.begin, .row_width = x.dim(2)});
+    EXPECT_TRUE(bytes_equal(download(ctx, part).item(0),
+                            whole.item(0).slice(rows.begin, rows.end)))
+        << rows.begin << " to " << rows.end;
+  }
 };
 
 }  // namespace troupe::kernels

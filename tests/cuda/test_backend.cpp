@@ -1,3 +1,4 @@
+#include <array>
 #include <thread>
 #include <vector>
 
@@ -35,6 +36,38 @@ TEST_F(BackendTest, CopiesPartsOfATensor) {
   expect_same_bits(download(ctx, there.slice(2, 6)), host.slice(2, 6));
 }
 
+/// What `to` holds when columns of `from` were copied into it, on the host.
+Tensor with_columns(const Tensor& from, std::int64_t from_first,
+                    const Tensor& to, std::int64_t to_first,
+                    std::int64_t count) {
+  ExecContext cpu;
+  Tensor made = to.clone();
+  copy_columns(cpu, from, from_first, made, to_first, count);
+  return made;
+}
+
+TEST_F(BackendTest, CopiesColumns) {
+  ExecContext ctx(1, kGpu);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor from = random({9, 13}, dtype, 7);
+    const Tensor to = random({9, 17}, dtype, 8);
+    for (const auto& [from_first, to_first, count] :
+         {std::array<std::int64_t, 3>{0, 4, 13},
+          {5, 0, 3},
+          {12, 16, 1},
+          {3, 3, 0}}) {
+      Tensor there = upload(ctx, to);
+      copy_columns(ctx, upload(ctx, from), from_first, there, to_first, count);
+      expect_same_bits(download(ctx, there),
+                       with_columns(from, from_first, to, to_first, count));
+    }
+    Tensor there = upload(ctx, to);
+    EXPECT_EQ(
+        code_of([&] { copy_columns(ctx, upload(ctx, from), 1, there, 0, 13); }),
+        Errc::shape_mismatch);
+  }
+}
+
 TEST_F(BackendTest, AHostSourceMayBeReusedAtOnce) {
   ExecContext ctx(1, kGpu);
   constexpr std::int64_t kTimes = 40;
@@ -67,6 +100,53 @@ TEST_F(BackendTest, WorkInTheQueueKeepsUsingReleasedMemory) {
     expect_same_bits(download(ctx, results[static_cast<std::size_t>(i)]),
                      filled(1000 + i, static_cast<float>(i)));
   }
+}
+
+TEST_F(BackendTest, AQueueWaitsForTheMarksOfAWatchedOne) {
+  ExecContext first(1, kGpu);
+  ExecContext second(1, kGpu);
+  const auto watch = first.device_backend()->watch([] {});
+  constexpr std::uint32_t kTimes = 20;
+  std::vector<Tensor> results;
+  for (std::uint32_t i = 0; i < kTimes; ++i) {
+    const Tensor x = upload(first, filled(300001, static_cast<float>(i)));
+    const Tensor made = first.empty(x.shape(), DType::f32);
+    Tensor target = made;
+    activate(first, x, Activation::none, target);
+    second.device_backend()->wait_for(*first.device_backend()->mark());
+    second.keep(made);
+    results.push_back(second.empty(x.shape(), DType::f32));
+    copy(second, made, results.back());
+  }
+  for (std::uint32_t i = 0; i < kTimes; ++i) {
+    expect_same_bits(download(second, results[i]),
+                     filled(300001, static_cast<float>(i)));
+  }
+  EXPECT_EQ(watch->marks_set(), kTimes);
+  EXPECT_EQ(watch->marks_passed(), kTimes);
+  first.device_backend()->watch({});
+}
+
+TEST_F(BackendTest, AWaitEndsWithWhatIsThrownMeanwhile) {
+  ExecContext ctx(1, kGpu);
+  int asked = 0;
+  const auto watch = ctx.device_backend()->watch([&] {
+    ++asked;
+    throw Error(Errc::interrupted, "test", "no more");
+  });
+  Errc code = Errc::internal;
+  for (int turn = 0; turn < 1000 && code != Errc::interrupted; ++turn) {
+    const Tensor x = upload(ctx, filled(3'000'001, 1));
+    try {
+      ctx.synchronize();  // or it was done before anyone asked
+    } catch (const Error& error) {
+      code = error.code();
+    }
+  }
+  EXPECT_EQ(code, Errc::interrupted);
+  EXPECT_EQ(asked, 1);
+  ctx.device_backend()->watch({});
+  ctx.synchronize();
 }
 
 TEST_F(BackendTest, MemoryOutlivesItsContext) {
@@ -221,6 +301,18 @@ TEST_F(TwoGpusTest, TensorsCrossWhenTheyAreComplete) {
     copy(a, out, back);
     expect_same_bits(download(a, back), host);
   }
+}
+
+TEST_F(TwoGpusTest, ColumnsCross) {
+  ExecContext a(1, kGpu);
+  ExecContext b(1, kOther);
+  const Tensor from = random({70, 24}, DType::bf16, 21);
+  const Tensor to = random({70, 40}, DType::bf16, 22);
+  const Tensor on_a = upload(a, from);
+  a.synchronize();
+  Tensor on_b = upload(b, to);
+  copy_columns(b, on_a, 3, on_b, 11, 20);
+  expect_same_bits(download(b, on_b), with_columns(from, 3, to, 11, 20));
 }
 
 TEST_F(TwoGpusTest, AContextDoesNotWorkForOthers) {

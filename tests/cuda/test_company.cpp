@@ -218,9 +218,10 @@ class Exchanging final : public Scaling {
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override {
     with_ranks(ctx, [](ExecContext& on, ShardContext& shard) {
-      const Tensor all = shard.share({2, 8}, DType::f32, [](int rank) {
+      const std::int64_t ranks = shard.world_size();
+      const Tensor all = shard.share({ranks, 8}, DType::f32, [&](int rank) {
         return SharedBlocks{.written = {{{rank, rank + 1}, {0, 8}}},
-                            .read = {{{0, 2}, {0, 8}}}};
+                            .read = {{{0, ranks}, {0, 8}}}};
       });
       Tensor mine = all.slice(shard.rank(), shard.rank() + 1);
       kernels::copy(on, Tensor::zeros({1, 8}, DType::f32), mine);
@@ -230,7 +231,7 @@ class Exchanging final : public Scaling {
   }
 };
 
-TEST_P(EmulatedCompany, LosesAWorkerWithAnyOfItsGpus) {
+TEST_P(EmulatedCompany, LosesAWorkerWithItsLead) {
   emulator::Config config = emulator::config();
   config.devices = 4;
   emulator::configure(config);
@@ -242,15 +243,48 @@ TEST_P(EmulatedCompany, LosesAWorkerWithAnyOfItsGpus) {
     job.add({DeviceKind::cuda, first});
     job.spec.workers.back().others = {{DeviceKind::cuda, first + 1}};
   }
-  emulator::lose_device(1, 5 + static_cast<std::uint64_t>(GetParam()));
+  emulator::lose_device(0, 5 + static_cast<std::uint64_t>(GetParam()));
   const JobResult result = run_job(job.spec);
   ASSERT_FALSE(result.failure)
       << result.failure->place << ": " << result.failure->message;
   ASSERT_EQ(result.lost.size(), 1U);
   EXPECT_EQ(result.lost[0].device, kFirst);
   EXPECT_EQ(result.lost[0].cause.code, Errc::device_lost);
-  EXPECT_EQ(result.lost[0].cause.place, "cuda:1");
+  EXPECT_EQ(result.lost[0].cause.place, "cuda:0");
   expect_bytes(method, job);
+}
+
+TEST_P(EmulatedCompany, KeepsAWorkerThatLosesAnotherOfItsGpus) {
+  emulator::Config config = emulator::config();
+  config.devices = 3;
+  emulator::configure(config);
+  for (const MethodOptions& method : methods()) {
+    if (samplers::num_segments(method) > 1) {
+      continue;  // Exchanging exchanges in whole passes alone
+    }
+    SCOPED_TRACE(std::string(method.kind->name));
+    emulator::configure(config);
+    Job job(method);
+    Exchanging network;
+    job.spec.parts.evaluator = unowned(network);
+    job.add(kFirst);
+    job.spec.workers.back().others = {kSecond, {DeviceKind::cuda, 2}};
+    emulator::lose_device(1, 5 + static_cast<std::uint64_t>(GetParam()));
+    testing::internal::CaptureStderr();
+    const JobResult result = run_job(job.spec);
+    const std::string log = testing::internal::GetCapturedStderr();
+    ASSERT_FALSE(result.failure)
+        << result.failure->place << ": " << result.failure->message;
+    EXPECT_TRUE(result.lost.empty());
+    EXPECT_EQ(result.recoveries, 0) << "no sample begins again";
+    EXPECT_NE(log.find("cuda:1 is lost (cudaErrorLaunchFailure"),
+              std::string::npos)
+        << log;
+    EXPECT_NE(log.find("its part is computed on cuda:0, cuda:2"),
+              std::string::npos)
+        << log;
+    expect_bytes(method, job);
+  }
 }
 
 TEST_P(EmulatedCompany, FailsWithTheCauseWhenItsOnlyGpuIsLost) {

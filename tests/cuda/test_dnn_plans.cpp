@@ -140,6 +140,7 @@ AttentionProblem problem_of(const AttentionCase& c, DType dtype) {
           .q_row = row,
           .k_row = row,
           .v_row = row,
+          .out_row = width,
           .dtype = dtype};
 }
 
@@ -265,6 +266,22 @@ TEST_P(DnnPlansFor, ABatchOnTheEngineOfOneItem) {
   ASSERT_TRUE(item) << why;
   expect_plan("two images on the engine of one",
               conv_graph(target(), problem, 2), {.only = &item->engine()});
+}
+
+// Half of the rows, as a rank has them: conv2d.cpp pads no rows.
+TEST_P(DnnPlansFor, RowsOfAConvolutionOnTheEngineOfTheWhole) {
+  for (const ConvCase& c : kDecoder) {
+    const ConvProblem whole = problem_of(c, DType::bf16, DType::bf16);
+    std::string why;
+    const std::optional<DnnPlan> all =
+        DnnPlan::find(conv_graph(target(), whole, 1), {}, &why);
+    ASSERT_TRUE(all) << why;
+    ConvProblem band = whole;
+    band.padding_y = 0;
+    band.height = (whole.out_height() / 2 - 1) * c.stride + c.kernel;
+    expect_plan(name_of(c, DType::bf16, DType::bf16) + ", half",
+                conv_graph(target(), band, 1), {.only = &all->engine()});
+  }
 }
 
 TEST_P(DnnPlansFor, WhatNoEngineCanDoIsRefusedWithAReason) {

@@ -1,14 +1,15 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <mutex>
+#include <functional>
+#include <thread>
 
 #include "kernels/copy.h"
 #include "kernels/core/context.h"
 #include "net/nccl.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/emulator/nccl.h"
-#include "tests/net/communicator_world.h"
+#include "tests/net/device_memory.h"
 
 // NCCL's communicator with the emulated NCCL on emulated GPUs, one for each
 // rank.
@@ -19,38 +20,6 @@ namespace {
 using emulator::NcclFaults;
 
 constexpr int kMostRanks = 16;
-
-class DeviceMemory final : public CommunicatorMemory {
- public:
-  DeviceMemory(ExecContext& ctx, std::size_t bytes)
-      : ctx_(ctx),
-        tensor_(ctx.empty({static_cast<std::int64_t>(bytes)}, DType::u8)) {
-    ctx_.synchronize();  // the allocation is queued
-  }
-
-  std::span<std::byte> span() override { return tensor_.bytes(); }
-  void write(std::span<const std::byte> bytes) override {
-    if (!bytes.empty()) {
-      const auto* const first =
-          reinterpret_cast<const std::uint8_t*>(bytes.data());
-      kernels::copy(
-          ctx_, Tensor::from(std::span(first, bytes.size()), tensor_.shape()),
-          tensor_);
-      ctx_.synchronize();
-    }
-  }
-  std::vector<std::byte> read() override {
-    if (tensor_.empty()) {
-      return {};
-    }
-    const Tensor host = kernels::on_host(ctx_, tensor_);
-    return {host.bytes().begin(), host.bytes().end()};
-  }
-
- private:
-  ExecContext& ctx_;
-  Tensor tensor_;
-};
 
 class NcclRanks final : public CommunicatorWorld {
  public:
@@ -67,24 +36,29 @@ class NcclRanks final : public CommunicatorWorld {
     }
   }
 
-  [[nodiscard]] NcclOptions options(int rank) {
-    return {.rank = rank,
-            .world_size = ranks_,
-            .id = id_,
-            .device = rank,
-            .deadline = patience(),
-            .abort_patience = std::chrono::milliseconds(400)};
+  [[nodiscard]] ExecContext& context(int rank) {
+    return *contexts_[static_cast<std::size_t>(rank)];
   }
 
   std::unique_ptr<Communicator> make(int rank) override {
-    return make_nccl_communicator(options(rank));
+    NcclOptions options{.rank = rank,
+                        .world_size = ranks_,
+                        .id = id_,
+                        .device = rank,
+                        .deadline = patience(),
+                        .abort_patience = std::chrono::milliseconds(400)};
+    if (change) {
+      change(options);
+    }
+    return make_nccl_communicator(options);
   }
 
   std::unique_ptr<CommunicatorMemory> memory(int rank,
                                              std::size_t bytes) override {
-    return std::make_unique<DeviceMemory>(
-        *contexts_[static_cast<std::size_t>(rank)], bytes);
+    return std::make_unique<DeviceMemory>(context(rank), bytes);
   }
+
+  std::function<void(NcclOptions&)> change;  ///< of every rank
 
  private:
   int ranks_;
@@ -138,6 +112,71 @@ TEST_F(NcclTest, QueuesMayBeLate) {
   expect_all_ended();
 }
 
+/// Queues what gives `from` to the next rank and gets `to` from the one before.
+void queue_ring(ExecContext& ctx, const TestRank& self, const Tensor& from,
+                Tensor& to) {
+  auto& it = dynamic_cast<NcclCommunicator&>(*self.communicator);
+  const int ranks = it.world_size();
+  const std::vector<Communicator::Send> sends = {
+      {(it.rank() + 1) % ranks, from.bytes()}};
+  const std::vector<Communicator::Receive> receives = {
+      {(it.rank() + ranks - 1) % ranks, to.bytes()}};
+  it.queue_exchange(ctx.device_backend()->queue(),
+                    {.tag = 0, .deadline = patience()}, sends, receives);
+}
+
+TEST_F(NcclTest, QueuedExchangesRunInTheOrderOfTheQueue) {
+  constexpr int kRanks = 4;
+  constexpr int kRounds = 3 * kRanks + 1;
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    emulator::Config config = emulator::default_config();
+    config.devices = kMostRanks;
+    config.seed = seed;
+    emulator::configure(config);
+    NcclRanks world(kRanks);
+    std::vector<std::uint8_t> got(kRanks);
+    expect_no_errors(run_ranks(world, kRanks, [&](TestRank& self) {
+      ExecContext& ctx = world.context(self.rank());
+      const std::vector<std::uint8_t> own(
+          1000, static_cast<std::uint8_t>(self.rank() + 1));
+      Tensor mine =
+          kernels::on_device(ctx, Tensor::from(std::span(own), {1000}));
+      Tensor other = ctx.empty({1000}, DType::u8);
+      for (int round = 0; round < kRounds; ++round) {
+        queue_ring(ctx, self, mine, other);
+        kernels::copy(ctx, other, mine);
+      }
+      const Tensor host = kernels::on_host(ctx, mine);
+      self.communicator->check();
+      got[static_cast<std::size_t>(self.rank())] = *host.data<std::uint8_t>();
+    }));
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(got[static_cast<std::size_t>(rank)],
+                (rank + kRanks - kRounds % kRanks) % kRanks + 1);
+    }
+  }
+}
+
+TEST_F(NcclTest, AQueuedExchangeEndsWithItsCommunicator) {
+  NcclRanks world(2);
+  const auto errors = run_ranks(world, 2, [&](TestRank& self) {
+    ExecContext& ctx = world.context(self.rank());
+    const Tensor from = ctx.empty({1000}, DType::u8);
+    Tensor to = ctx.empty({1000}, DType::u8);
+    if (self.rank() == 0) {
+      queue_ring(ctx, self, from, to);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    self.communicator->abort("somebody stopped it");
+    ctx.synchronize();  // nothing is left that could hang
+    self.communicator->check();
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->what(), testing::HasSubstr("somebody stopped it"));
+  }
+}
+
 TEST_F(NcclTest, ARankThatFailsEndsAll) {
   for (int nth = 1; nth <= 6; ++nth) {
     emulator::set_nccl_faults({.failing_rank = 1, .failing_group = nth});
@@ -176,24 +215,20 @@ TEST_F(NcclTest, AnAbortThatHangsIsLeftBehind) {
   std::atomic<int> num_hanging = 0;
   {
     NcclRanks world(2);
-    std::vector<std::thread> threads;
-    for (const int rank : {0, 1}) {
-      threads.emplace_back([&, rank] {
-        NcclOptions options = world.options(rank);
-        options.abort_patience = std::chrono::milliseconds(50);
-        options.on_hanging_abort = [&] { ++num_hanging; };
-        const auto it = make_nccl_communicator(options);
-        it->barrier({1, patience()});
-        emulator::set_nccl_faults({.aborts_hang = true});
-        const auto memory = world.memory(rank, 8);
-        // Nobody sends.
-        EXPECT_THROW(it->receive({2, soon()}, 1 - rank, memory->span()), Error);
-        EXPECT_THROW(it->check(), Error);
-      });
-    }
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
+    world.change = [&](NcclOptions& options) {
+      options.abort_patience = std::chrono::milliseconds(50);
+      options.on_hanging_abort = [&] { ++num_hanging; };
+    };
+    expect_no_errors(run_ranks(world, 2, [](TestRank& self) {
+      Communicator& it = *self.communicator;
+      it.barrier({1, patience()});
+      emulator::set_nccl_faults({.aborts_hang = true});
+      const auto memory = self.memory(8);
+      // Nobody sends.
+      EXPECT_THROW(it.receive({2, soon()}, 1 - self.rank(), memory->span()),
+                   Error);
+      EXPECT_THROW(it.check(), Error);
+    }));
   }
   EXPECT_EQ(num_hanging, 2);
   EXPECT_EQ(emulator::hanging_nccl_aborts(), 2U);
@@ -203,31 +238,22 @@ TEST_F(NcclTest, AnAbortThatHangsIsLeftBehind) {
 
 TEST_F(NcclTest, ARankThatNeverJoinsIsNamed) {
   NcclRanks world(3);
-  NcclOptions options = world.options(0);
-  options.deadline = soon();
-  try {
-    const auto it = make_nccl_communicator(options);
-    ADD_FAILURE() << "it did not wait";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Errc::unreachable);
-    EXPECT_THAT(error.what(), testing::HasSubstr("rank 1 or rank 2"));
-  }
+  world.change = [](NcclOptions& options) { options.deadline = soon(); };
+  const auto errors = run_ranks(world, 1, [](TestRank&) {});
+  ASSERT_TRUE(errors[0]) << "it did not wait";
+  EXPECT_EQ(errors[0]->code(), Errc::unreachable);
+  EXPECT_THAT(errors[0]->what(), testing::HasSubstr("rank 1 or rank 2"));
   expect_all_ended();
 }
 
 TEST_F(NcclTest, TwoRanksOfOneGpuAreRefused) {
   NcclRanks world(2);
-  std::vector<std::thread> threads;
-  for (const int rank : {0, 1}) {
-    threads.emplace_back([&, rank] {
-      NcclOptions options = world.options(rank);
-      options.device = 0;
-      options.deadline = soon();
-      EXPECT_THROW((void)make_nccl_communicator(options), Error);
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
+  world.change = [](NcclOptions& options) {
+    options.device = 0;
+    options.deadline = soon();
+  };
+  for (const auto& error : run_ranks(world, 2, [](TestRank&) {})) {
+    EXPECT_TRUE(error);
   }
   expect_all_ended();
 }

@@ -7,7 +7,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <random>
 #include <set>
 #include <span>
 #include <string>
@@ -131,7 +134,7 @@ TEST(ProgramOnGpu, DividesAPictureAmongGpus) {
   };
   const std::string one = hash_of(drawn(1, {"--device", "cuda:0"}));
   const std::vector<std::string> two = {"--device", "cuda:0,cuda:1", "--shards",
-                                        "2"};
+                                        "2",        "--shard-plan",  "gather"};
   const auto with = [](std::vector<std::string> arguments,
                        const std::vector<std::string>& more) {
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -144,19 +147,79 @@ TEST(ProgramOnGpu, DividesAPictureAmongGpus) {
   EXPECT_EQ(
       hash_of(drawn(2, with(two, {"--method", "pipeline", "--segments", "2"}))),
       one);
-  EXPECT_EQ(hash_of(drawn(
-                4, {"--device", "cuda", "--shards", "2", "--method", "cfg"})),
+  EXPECT_EQ(hash_of(drawn(4, {"--device", "cuda", "--shards", "2",
+                              "--shard-plan", "gather", "--method", "cfg"})),
+            one);
+  EXPECT_EQ(hash_of(drawn(2, overridden(two, {"--shard-plan", "ulysses"}))),
             one);
   // As a machine with one GPU tries the exchange.
-  EXPECT_EQ(hash_of(sample({"--device", "cuda:0", "--shards", "2", "--steps",
-                            "2", "--samples", "2", "--size", "32"},
-                           {"EMULATED_STEADY=1", "RANKS_ON_ONE_GPU=1"})),
+  EXPECT_EQ(hash_of(sample(
+                {"--device", "cuda:0", "--shards", "2", "--shard-plan",
+                 "gather", "--steps", "2", "--samples", "2", "--size", "32"},
+                {"EMULATED_STEADY=1", "RANKS_ON_ONE_GPU=1"})),
             one);
+  EXPECT_EQ(hash_of(drawn(2, with(two, {"--exchange", "nccl"}))), one);
+  // What it takes depends on the machine.
+  const Outcome by_itself = drawn(2, overridden(two, {"--shard-plan", "auto"}));
+  if (by_itself.exit_code == 0) {
+    EXPECT_EQ(hash_of(by_itself), one);
+  } else {
+    EXPECT_EQ(by_itself.exit_code, 2);
+    EXPECT_NE(by_itself.err.find("[--shards] got 2, expected 1: a pass of one "
+                                 "image takes"),
+              std::string::npos)
+        << by_itself.err;
+  }
+  const nlohmann::json plan = drawn(2, with(two, {"--dry-run"})).json()["plan"];
+  EXPECT_GT(plan["link_seconds"], 0);
+  EXPECT_GT(plan["link_bytes_per_second"], 0);
+  for (const nlohmann::json& way : plan["shard_plans"]) {
+    EXPECT_EQ(way["is_measured"], way["shards"] <= 2) << way;
+    EXPECT_GT(way["row_seconds"], 0) << way;
+  }
   const Outcome refused = drawn(2, two, false);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.err.find("cuBLASLt computes other bits for"),
             std::string::npos)
       << refused.err << refused.out;
+}
+
+// As many jobs as FAULTY_JOBS says; the moments of the faults are drawn.
+TEST(ProgramOnGpu, GoesOnWithoutAGpuOfAGroup) {
+  const char* const wanted = std::getenv("FAULTY_JOBS");
+  const int cases = wanted == nullptr ? 2 : std::atoi(wanted);
+  const auto drawn = [](const std::string& devices,
+                        Program::Environment environment) {
+    environment.insert(environment.end(),
+                       {"EMULATED_GPUS=3", "EMULATED_STEADY=1"});
+    return run(
+        tiny({"--device", devices, "--shards", devices == "cuda:0" ? "1" : "3",
+              "--shard-plan", "gather", "--steps", "3", "--samples", "2",
+              "--size", "40", "--json"}),
+        environment);
+  };
+  const std::string all = "cuda:0,cuda:1,cuda:2";
+  const std::string want = hash_of(drawn("cuda:0", {}));
+  EXPECT_EQ(hash_of(drawn(all, {})), want);
+  std::mt19937 random(5);
+  std::map<std::string, int> lost;
+  for (int i = 0; i < cases; ++i) {
+    const std::string victim = std::to_string(1 + random() % 2);
+    const std::string fault = i % 2 == 1 ? "EMULATED_HANG" : "EMULATED_LOSS";
+    // Not before the job: the probe of a GPU and its weights come first.
+    const std::string at = std::to_string(400 + random() % 400);
+    SCOPED_TRACE(fault + "=" + victim + ":" + at);
+    const Outcome outcome = drawn(all, {fault + "=" + victim + ":" + at});
+    EXPECT_EQ(hash_of(outcome), want) << outcome.err;
+    lost[fault] +=
+        outcome.err.find("cuda:" + victim + " is lost (") != std::string::npos
+            ? 1
+            : 0;
+  }
+  EXPECT_GT(lost["EMULATED_LOSS"], 0);
+  EXPECT_GT(lost["EMULATED_HANG"], 0);
+  std::printf("%d jobs lost a GPU, in %d more it hung\n", lost["EMULATED_LOSS"],
+              lost["EMULATED_HANG"]);
 }
 
 TEST(ProgramOnGpu, LetsWeightsVisitAGpuThatIsTooSmall) {

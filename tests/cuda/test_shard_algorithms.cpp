@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "kernels/conv2d.h"
 #include "tests/cuda/emulator/blas.h"
 #include "tests/cuda/emulator/dnn.h"
 #include "tests/cuda/emulator/faults.h"
@@ -102,6 +103,32 @@ TEST_F(ShardAlgorithms, OfAttentionAreRefusedWhereTheirBitsAreOthers) {
             Errc::unsupported);
 }
 
+/// The first 50 pixels of a convolution over 12 × 10.
+void convolve_part() {
+  ExecContext ctx(1, kGpu);
+  const PackedConv2d packed(ctx, random({8, 16, 3, 3}, DType::f32, 1), {}, 1,
+                            Padding::all(1), DType::bf16);
+  const Tensor x = upload(ctx, random({1, 12, 10, 16}, DType::bf16, 2));
+  Tensor whole = poisoned(ctx, {1, 12, 10, 8}, DType::bf16);
+  conv2d(ctx, x, packed, whole);
+  const ImagePart to{12, 10, {0, 50}};
+  const ImagePart from = packed.read_for(to, to);
+  Tensor part = poisoned(ctx, {1, 50, 8}, DType::bf16);
+  const Tensor read = x.reshape({120, 16}).slice(0, from.pixels.end);
+  conv2d(ctx, read.reshape({1, from.pixels.size(), 16}), from, packed, part,
+         to);
+  EXPECT_TRUE(bytes_equal(download(ctx, part.item(0)),
+                          download(ctx, whole.reshape({120, 8}).slice(0, 50))));
+}
+
+TEST_F(ShardAlgorithms, OfConvolutionsAreThoseOfTheWholeOrRefused) {
+  convolve_part();
+  emulator::set_dnn_behaviour({.engines_depend_on_height = true});
+  EXPECT_EQ(code_of(convolve_part), Errc::unsupported);
+  emulator::set_dnn_behaviour({.bits_depend_on_height = true});
+  EXPECT_EQ(code_of(convolve_part), Errc::unsupported);
+}
+
 // The whole's layout is unknown, or impossible.
 TEST_F(ShardAlgorithms, OfAttentionNeedTheRowsOfTheWhole) {
   ExecContext ctx(1, kGpu);
@@ -166,20 +193,53 @@ TEST_F(ShardAlgorithms, OfAttentionAreCheckedAgainWhenThereIsMemory) {
   shards.expect_same(ctx, part);
 }
 
-// f32 attends by products, whose algorithms see all heads at once.
-TEST_F(ShardAlgorithms, OfAttentionByProductsAreRefused) {
+// In f32, and for heads that flash attention cannot read, there are products.
+// The bits of this algorithm follow from the number of rows in a call.
+TEST_F(ShardAlgorithms, OfAttentionByProductsAreThoseOfTheWhole) {
+  emulator::set_blas_behaviour({.order = {BlasAlgorithm::by_columns}});
+  for (const auto& [dtype, head_dim] :
+       {std::pair(DType::f32, 16), std::pair(DType::bf16, 11)}) {
+    ExecContext ctx(1, kGpu);
+    const FusedAttention values(ctx, 150, 4, head_dim, dtype);
+    for (const RowRange& rows :
+         {RowRange{0, 64}, RowRange{64, 150}, RowRange{64, 128}}) {
+      values.expect_same(ctx, rows);
+    }
+    const WholeItem item{
+        .rows = 150, .num_heads = 4, .row_width = values.x.dim(2)};
+    EXPECT_EQ(code_of([&] { (void)values.attend(ctx, values.x, 2, item); }),
+              Errc::unsupported);
+    // The whole's column of what would be copied is not known.
+    WholeItem wider = item;
+    wider.row_width += 8;
+    EXPECT_EQ(code_of([&] { (void)values.attend(ctx, values.x, 4, wider); }),
+              Errc::unsupported);
+    // Without a promise of bits anything is computed.
+    ExecContext free(1, kGpu, {.batch_invariant = false});
+    (void)values.attend(free, values.x, 2, item);
+  }
+}
+
+// Blocks of rows, of which a shard has all or some.
+TEST_F(ShardAlgorithms, OfAttentionByProductsCutTheRowsOfTheWhole) {
+  emulator::set_blas_behaviour({.order = {BlasAlgorithm::by_columns}});
   ExecContext ctx(1, kGpu);
-  const AttentionShards shards(ctx, 100, 2, 16, DType::f32);
+  constexpr std::int64_t kTokens = 3392;
+  ASSERT_EQ(product_rows(2, kTokens, kTokens), kTokens / 2);
+  const FusedAttention values(ctx, kTokens, 2, 1, DType::f32);
+  values.expect_same(ctx, {1024, kTokens});
+}
+
+// What the whole has from flash attention, a shard has from nothing else.
+TEST_F(ShardAlgorithms, OfAttentionThatFlashCannotReadAreRefused) {
+  ExecContext ctx(1, kGpu);
+  const Tensor x = upload(ctx, random({1, 128, 20}, DType::bf16, 5));
+  Tensor out = poisoned(ctx, {1, 128, 8}, DType::bf16);
   EXPECT_EQ(code_of([&] {
-              shards.expect_same(ctx, {{0, kRowBlock}, 0, 2});
+              attention(ctx, {x, 0}, {x, 8}, {x, 12}, 1, 8, out,
+                        {.rows = 256, .row_width = 24});
             }),
             Errc::unsupported);
-  // Without a promise of bits they are computed.
-  ExecContext free(1, kGpu, {.batch_invariant = false});
-  const Tensor q = upload(free, random({1, kRowBlock, 32}, DType::f32, 1));
-  const Tensor kv = upload(free, random({1, 100, 64}, DType::f32, 2));
-  Tensor out = poisoned(free, q.shape(), DType::f32);
-  attention(free, {q, 0}, {kv, 0}, {kv, 32}, 2, 16, out, {.rows = 100});
 }
 
 TEST_F(ShardAlgorithms, OfAttentionNeverSplitSums) {

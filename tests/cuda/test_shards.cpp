@@ -51,6 +51,20 @@ TEST_F(ShardsOnGpu, OfAttentionAreThoseOfTheWhole) {
   std::printf("  %d shards of attention were served\n", num_served);
 }
 
+// In f32, for heads that flash attention cannot read, and in a decoder.
+TEST_F(ShardsOnGpu, OfAttentionByProductsAreThoseOfTheWhole) {
+  ExecContext ctx(1, kGpu);
+  const FusedAttention f32(ctx, 150, 4, 16, DType::f32);
+  const FusedAttention odd(ctx, 150, 4, 11, DType::bf16);
+  const FusedAttention decoder(ctx, 150, 1, 512, DType::bf16);
+  for (const FusedAttention* values : {&f32, &odd, &decoder}) {
+    for (const RowRange& rows :
+         {RowRange{0, 64}, RowRange{64, 150}, RowRange{64, 128}}) {
+      values->expect_same(ctx, rows);
+    }
+  }
+}
+
 // The path and its algorithm follow from shapes, never from an address.
 TEST_F(ShardsOnGpu, HaveOneWayOfAttendingAtEveryAlignment) {
   ExecContext ctx(1, kGpu);

@@ -85,15 +85,79 @@ TEST(Attention, ReadsHeadsInPlaceFromAFusedProjection) {
   }
 }
 
+TEST(Attention, MergesBlocksOfKeys) {
+  const HeadSize sizes[] = {{2, 5, 320, 3, 9},
+                            {1, 64, 333, 2, 72},
+                            {2, 33, 256, 1, 40},
+                            {1, 70, 4100, 1, 16},
+                            {1, 300, 130, 2, 8}};
+  for (const DType dtype : compute_types()) {
+    for (const HeadSize& s : sizes) {
+      for (const std::int64_t blocks : {2, 3, 5}) {
+        SCOPED_TRACE(std::to_string(s.keys) + " keys in " +
+                     std::to_string(blocks) + " blocks");
+        ExecContext ctx(2);
+        const std::int64_t width = s.heads * s.head_dim;
+        // Logits of some tens: their blocks have unlike tops.
+        const Tensor qkv = random_tensor({s.b, s.keys, 3 * width}, dtype, 1, 6);
+        const Tensor queries =
+            random_tensor({s.b, s.queries, width}, dtype, 2, 6);
+        Guarded out({s.b, s.queries, width}, dtype, 1);
+        Guarded whole({s.b, s.queries, width}, dtype, 1);
+        const HeadsView k{qkv, width};
+        const HeadsView v{qkv, 2 * width};
+        attention(ctx, {queries}, k, v, s.heads, s.head_dim, out.tensor, {},
+                  {.key_blocks = blocks});
+        attention(ctx, {queries}, k, v, s.heads, s.head_dim, whole.tensor);
+        EXPECT_TRUE(out.intact());
+        expect_near(out.tensor, attended({queries}, k, v, s.heads, s.head_dim),
+                    unit_of(dtype), dtype == DType::bf16 ? 2e-2 : 1e-4);
+        const bool is_cut = s.keys >= 64 * blocks;
+        EXPECT_EQ(bytes_equal(out.tensor, whole.tensor), !is_cut);
+      }
+    }
+  }
+}
+
+TEST(Attention, CutsKeysAtWholeRowBlocks) {
+  const auto blocks_of = [](std::int64_t count, std::int64_t keys) {
+    std::vector<RowRange> blocks;
+    for (std::int64_t b = 0; b < count; ++b) {
+      blocks.push_back(key_block(count, b, keys));
+    }
+    return blocks;
+  };
+  using Blocks = std::vector<RowRange>;
+  EXPECT_EQ(blocks_of(1, 100), (Blocks{{0, 100}}));
+  EXPECT_EQ(blocks_of(2, 127), (Blocks{{0, 127}, {0, 0}}));
+  EXPECT_EQ(blocks_of(2, 128), (Blocks{{0, 64}, {64, 128}}));
+  EXPECT_EQ(blocks_of(2, 129), (Blocks{{0, 128}, {128, 129}}));
+  EXPECT_EQ(blocks_of(3, 300), (Blocks{{0, 128}, {128, 192}, {192, 300}}));
+  for (std::int64_t count = 1; count <= 9; ++count) {
+    for (std::int64_t keys = 64 * count; keys < 64 * count + 1000; ++keys) {
+      std::int64_t end = 0;
+      for (const RowRange& block : blocks_of(count, keys)) {
+        ASSERT_EQ(block.begin, end);
+        ASSERT_EQ(block.begin % kRowBlock, 0);
+        ASSERT_GT(block.size(), 0);
+        end = block.end;
+      }
+      ASSERT_EQ(end, keys);
+    }
+  }
+}
+
 TEST(Attention, SurvivesLogitsThatOverflowExp) {
   ExecContext ctx;
-  const Tensor q = random_tensor({1, 4, 8}, DType::f32, 5, 100);
-  const Tensor k = random_tensor({1, 6, 8}, DType::f32, 6, 100);
-  const Tensor v = random_tensor({1, 6, 8}, DType::f32, 7);
-  Guarded out({1, 4, 8}, DType::f32);
-  attention(ctx, {q}, {k}, {v}, 1, 8, out.tensor);
-  for (const double value : values_of(out.tensor)) {
-    EXPECT_LE(std::abs(value), 1.0);
+  for (const std::int64_t blocks : {1, 2}) {
+    const Tensor q = random_tensor({1, 4, 8}, DType::f32, 5, 100);
+    const Tensor k = random_tensor({1, 128, 8}, DType::f32, 6, 100);
+    const Tensor v = random_tensor({1, 128, 8}, DType::f32, 7);
+    Guarded out({1, 4, 8}, DType::f32);
+    attention(ctx, {q}, {k}, {v}, 1, 8, out.tensor, {}, {.key_blocks = blocks});
+    for (const double value : values_of(out.tensor)) {
+      EXPECT_LE(std::abs(value), 1.0);
+    }
   }
 }
 
@@ -109,11 +173,16 @@ TEST(Attention, PassesNanOn) {
   ExecContext ctx;
   Tensor q = random_tensor({1, 3, 4}, DType::f32, 9);
   q.data<float>()[5] = NAN;
-  const Tensor k = random_tensor({1, 5, 4}, DType::f32, 10);
-  Guarded out({1, 3, 4}, DType::f32);
-  attention(ctx, {q}, {k}, {k}, 1, 4, out.tensor);
-  EXPECT_TRUE(std::isfinite(value_at(out.tensor, 0)));
-  EXPECT_TRUE(std::isnan(value_at(out.tensor, 4)));
+  for (const std::int64_t blocks : {1, 3}) {
+    Tensor k = random_tensor({1, 200, 4}, DType::f32, 10);
+    Guarded out({1, 3, 4}, DType::f32);
+    attention(ctx, {q}, {k}, {k}, 1, 4, out.tensor, {}, {.key_blocks = blocks});
+    EXPECT_TRUE(std::isfinite(value_at(out.tensor, 0)));
+    EXPECT_TRUE(std::isnan(value_at(out.tensor, 4)));
+    k.data<float>()[4 * 150] = NAN;  // in one block alone
+    attention(ctx, {q}, {k}, {k}, 1, 4, out.tensor, {}, {.key_blocks = blocks});
+    EXPECT_TRUE(std::isnan(value_at(out.tensor, 0)));
+  }
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {
@@ -139,6 +208,28 @@ TEST(Attention, RefusesWhatDoesNotFit) {
             Errc::shape_mismatch);
   EXPECT_EQ(code_of({x}, {Tensor({1, 2, 8}, DType::bf16)}, {x}, 2),
             Errc::invalid_argument);
+}
+
+TEST(Attention, RefusesBlocksOfMaskedKeys) {
+  ExecContext ctx;
+  const Tensor x({1, 2, 8}, DType::f32);
+  const std::int64_t lengths[] = {2};
+  const Tensor bias({2, 2, 2}, DType::f32);
+  Tensor out({1, 2, 8}, DType::f32);
+  for (const AttentionMask& mask :
+       {AttentionMask{.key_blocks = 0}, AttentionMask{.key_blocks = -1},
+        AttentionMask{.causal = true, .key_blocks = 2},
+        AttentionMask{.key_lengths = lengths, .key_blocks = 2},
+        AttentionMask{.bias = bias, .key_blocks = 2}}) {
+    try {
+      attention(ctx, {x}, {x}, {x}, 2, 4, out, {}, mask);
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("key blocks"), std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 }  // namespace

@@ -108,17 +108,19 @@ TEST(Bits, OfLinearAgreeBetweenWorkersThatShareTheWeights) {
 TEST(Bits, OfAttentionDependOnTheItemAlone) {
   struct Size {
     std::int64_t tokens, heads, head_dim;
+    std::int64_t key_blocks = 1;
   };
   for (const DType dtype : compute_types()) {
-    for (const Size s : {Size{64, 3, 64}, Size{77, 2, 72}, Size{1, 2, 8},
-                         Size{333, 1, 40}, Size{1100, 1, 32}}) {
+    for (const Size s :
+         {Size{64, 3, 64}, Size{77, 2, 72}, Size{1, 2, 8}, Size{333, 1, 40},
+          Size{1100, 1, 32}, Size{333, 2, 40, 4}, Size{1100, 1, 32, 2}}) {
       SCOPED_TRACE(std::to_string(s.tokens) + " tokens");
       expect_same_bits(
           [&](ExecContext& c, const Tensor& x) {
             const std::int64_t width = s.heads * s.head_dim;
             Tensor out({x.dim(0), s.tokens, width}, dtype);
             attention(c, {x, 0}, {x, width}, {x, 2 * width}, s.heads,
-                      s.head_dim, out);
+                      s.head_dim, out, {}, {.key_blocks = s.key_blocks});
             return out;
           },
           random_tensor({kItems, s.tokens, 3 * s.heads * s.head_dim}, dtype,

@@ -390,6 +390,13 @@ TEST(UpsampleNearest2x, RefusesWhatDoesNotFit) {
     EXPECT_EQ(code_of(from, to), Errc::shape_mismatch) << to_string(to);
   }
   EXPECT_EQ(code_of({1, 0, 3, 3}, {1, 1, 6, 3}), Errc::shape_mismatch);
+  const Tensor x({1, 6, 3}, DType::f32);
+  Tensor out({1, 6, 3}, DType::f32);
+  for (const ImagePart& to :
+       {ImagePart{4, 4, {0, 6}}, ImagePart{5, 6, {0, 6}}}) {
+    EXPECT_THROW(upsample_nearest2x(ctx, x, ImagePart::whole(2, 3), out, to),
+                 Error);
+  }
 }
 
 }  // namespace

@@ -262,15 +262,19 @@ TEST(MaskedAttention, HasTheSameBitsWhoeverCopiesKeysAndValues) {
       const Operands x =
           operands(s.items, s.queries, s.keys, s.heads, s.head_dim, dtype);
       const std::int64_t lengths[] = {s.keys - 5, 600};
-      const AttentionMask mask{
-          .key_lengths = {lengths, static_cast<std::size_t>(s.items)}};
-      ExecContext one;
-      ExecContext many(s.threads);
-      const Tensor expected = attend(one, x, mask);
-      EXPECT_EQ(one.workspace().capacity_bytes(), 0U);
-      const Tensor out = attend(many, x, mask);
-      EXPECT_GT(many.workspace().capacity_bytes(), 0U) << "nothing was shared";
-      EXPECT_TRUE(bytes_equal(out, expected));
+      for (const AttentionMask& mask :
+           {AttentionMask{
+                .key_lengths = {lengths, static_cast<std::size_t>(s.items)}},
+            AttentionMask{.key_blocks = 3}}) {
+        ExecContext one;
+        ExecContext many(s.threads);
+        const Tensor expected = attend(one, x, mask);
+        EXPECT_EQ(one.workspace().capacity_bytes(), 0U);
+        const Tensor out = attend(many, x, mask);
+        EXPECT_GT(many.workspace().capacity_bytes(), 0U)
+            << "nothing was shared";
+        EXPECT_TRUE(bytes_equal(out, expected));
+      }
     }
   }
 }

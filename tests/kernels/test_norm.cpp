@@ -314,20 +314,23 @@ TEST(GroupNorm, HalvesHaveTheBytesOfTheWhole) {
   const Tensor weight = random_tensor({kWidth}, DType::f32, 2);
   const Tensor bias = random_tensor({kWidth}, DType::f32, 3);
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const std::int64_t pixels : {1, 63, 64, 65, 500}) {
+    // Of the last one a block has 128 pixels.
+    for (const std::int64_t pixels : {1, 63, 64, 65, 500, 64 * 512 + 70}) {
       ExecContext ctx(2);
       const Tensor x = random_tensor({pixels, kWidth}, dtype, 1, 3);
       Tensor want({1, 1, pixels, kWidth}, dtype);
       group_norm(ctx, x.reshape(want.shape()), weight, bias, kGroups, 1e-4F,
                  Activation::silu, want);
-      const std::int64_t blocks = (pixels + kRowBlock - 1) / kRowBlock;
-      Tensor moments({blocks, group_moments_width(kGroups)}, DType::u8);
-      for (std::int64_t cut = 0; cut <= blocks; ++cut) {
-        const std::int64_t at = std::min(cut * kRowBlock, pixels);
+      const std::int64_t block = shard_block(pixels);
+      const std::int64_t blocks = (pixels + block - 1) / block;
+      Tensor moments({blocks, group_moments_width(ctx, pixels, kGroups)},
+                     DType::u8);
+      for (std::int64_t cut = 0; cut <= blocks; cut += blocks / 16 + 1) {
+        const std::int64_t at = std::min(cut * block, pixels);
         Tensor first = moments.slice(0, cut);
         Tensor last = moments.slice(cut, blocks);
-        group_moments(ctx, x.slice(0, at), kGroups, first);
-        group_moments(ctx, x.slice(at, pixels), kGroups, last);
+        group_moments(ctx, x.slice(0, at), pixels, kGroups, first);
+        group_moments(ctx, x.slice(at, pixels), pixels, kGroups, last);
         // Any pixels can be normalised, not only those from a block on.
         const std::int64_t part = at / 3;
         Tensor got({pixels, kWidth}, dtype);

@@ -125,10 +125,12 @@ TEST(RowBits, OfAttentionAreThoseOfTheWhole) {
     std::int64_t count;
     std::int64_t dim;
     std::int64_t keys;
+    std::int64_t blocks = 1;
   };
   for (const DType dtype : compute_types()) {
     for (const Heads h : {Heads{2, 32, 256}, Heads{1, 72, 333}, Heads{1, 8, 1},
-                          Heads{1, 64, 2500}}) {
+                          Heads{1, 64, 2500}, Heads{2, 32, 256, 4},
+                          Heads{1, 72, 333, 3}, Heads{1, 64, 2500, 2}}) {
       SCOPED_TRACE(std::to_string(h.keys) + " keys of " +
                    std::to_string(h.dim) + " " + std::string(to_string(dtype)));
       const std::int64_t width = h.count * h.dim;
@@ -138,7 +140,8 @@ TEST(RowBits, OfAttentionAreThoseOfTheWhole) {
         expect_shards_of_the_whole(
             [&](ExecContext& c, const Tensor& q, const RowRange&) {
               Tensor out({1, q.dim(1), width}, dtype);
-              attention(c, {q, 0}, {k, 0}, {v, 0}, h.count, h.dim, out);
+              attention(c, {q, 0}, {k, 0}, {v, 0}, h.count, h.dim, out, {},
+                        {.key_blocks = h.blocks});
               return out;
             },
             random_tensor({1, rows, width}, dtype, 11, 4.0));
@@ -205,22 +208,26 @@ TEST(RowBits, OfSomeHeadsAreThoseOfAll) {
     ExecContext ctx(2);
     const Tensor qkv =
         random_tensor({1, kTokens, 3 * kHeads * kDim}, dtype, 12);
-    const auto attend = [&](std::int64_t first, std::int64_t count) {
+    const auto attend = [&](std::int64_t first, std::int64_t count,
+                            std::int64_t blocks) {
       const auto heads_of = [&](std::int64_t operand) {
         return HeadsView{qkv, (operand * kHeads + first) * kDim};
       };
       Tensor out({1, kTokens, count * kDim}, dtype);
-      attention(ctx, heads_of(0), heads_of(1), heads_of(2), count, kDim, out);
+      attention(ctx, heads_of(0), heads_of(1), heads_of(2), count, kDim, out,
+                {}, {.key_blocks = blocks});
       return out;
     };
-    const Tensor whole = attend(0, kHeads);
-    for (const auto& [first, count] : {std::pair{0, 1}, {1, 2}, {3, 3}}) {
-      const Tensor part = attend(first, count);
-      for (std::int64_t token = 0; token < kTokens; ++token) {
-        for (std::int64_t i = 0; i < count * kDim; ++i) {
-          ASSERT_EQ(value_at(part, token * count * kDim + i),
-                    value_at(whole, (token * kHeads + first) * kDim + i))
-              << "head " << first + i / kDim << ", token " << token;
+    for (const std::int64_t blocks : {1, 3}) {
+      const Tensor whole = attend(0, kHeads, blocks);
+      for (const auto& [first, count] : {std::pair{0, 1}, {1, 2}, {3, 3}}) {
+        const Tensor part = attend(first, count, blocks);
+        for (std::int64_t token = 0; token < kTokens; ++token) {
+          for (std::int64_t i = 0; i < count * kDim; ++i) {
+            ASSERT_EQ(value_at(part, token * count * kDim + i),
+                      value_at(whole, (token * kHeads + first) * kDim + i))
+                << "head " << first + i / kDim << ", token " << token;
+          }
         }
       }
     }

@@ -135,15 +135,14 @@ inline TimePoint patience() {
 /// Runs `body` for each rank, each on a thread. Element r is the error that
 /// rank r ended with.
 [[nodiscard]] inline std::vector<std::optional<Error>> run_ranks(
-    const CommunicatorKind& kind, int ranks,
+    CommunicatorWorld& world, int ranks,
     const std::function<void(TestRank&)>& body) {
-  const auto world = kind.make_world(ranks);
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        TestRank test_rank(*world, rank);
+        TestRank test_rank(world, rank);
         body(test_rank);
       } catch (const Error& error) {
         errors[static_cast<std::size_t>(rank)] = error;
@@ -154,6 +153,11 @@ inline TimePoint patience() {
     thread.join();
   }
   return errors;
+}
+[[nodiscard]] inline std::vector<std::optional<Error>> run_ranks(
+    const CommunicatorKind& kind, int ranks,
+    const std::function<void(TestRank&)>& body) {
+  return run_ranks(*kind.make_world(ranks), ranks, body);
 }
 
 inline void expect_no_errors(const std::vector<std::optional<Error>>& errors) {

@@ -12,18 +12,61 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/rank_faults.h"
+
 namespace troupe::net {
+
+/// What befalls all that goes through some relays, once so many bytes have gone
+/// through them: connections end, nothing goes through any more, or it goes
+/// slowly. Thread: any.
+struct RelayFault {
+  RelayFault(RankFault what, std::int64_t bytes)
+      : kind(what), bytes_left(bytes) {}
+
+  /// So many bytes have come: how many of them go through.
+  [[nodiscard]] std::int64_t let_through(std::int64_t bytes) {
+    if (!counts) {
+      return bytes;
+    }
+    const std::int64_t left = bytes_left.fetch_sub(bytes);
+    if (left > bytes) {
+      return bytes;
+    }
+    if (left > 0) {
+      come();
+    }
+    if (kind != RankFault::is_slow) {
+      return std::max<std::int64_t>(left, 0);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    return bytes;
+  }
+
+  void come() {
+    at = std::chrono::steady_clock::now();
+    has_come = true;
+  }
+
+  const RankFault kind;
+  std::atomic<bool> counts = false;  ///< from now on
+  std::atomic<std::int64_t> bytes_left;
+  std::atomic<std::chrono::steady_clock::time_point> at{};
+  std::atomic<bool> has_come = false;
+};
 
 /// Stands between two hubs: forwards tcp connections to a port, until it cuts
 /// them or lets nothing through.
 class TcpRelay {
  public:
-  explicit TcpRelay(std::uint16_t to) : to_(to) {
+  explicit TcpRelay(std::uint16_t to,
+                    std::shared_ptr<RelayFault> fault = nullptr)
+      : to_(to), fault_(std::move(fault)) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in any = address(0);
     EXPECT_EQ(
@@ -76,6 +119,9 @@ class TcpRelay {
 
   void run() {
     while (!stop_) {
+      if (fault_ && fault_->has_come) {
+        obey(fault_->kind);
+      }
       if (cut_.exchange(false)) {
         num_cut_ += static_cast<int>(pairs_.size());
         close_all();
@@ -107,6 +153,14 @@ class TcpRelay {
     }
   }
 
+  void obey(RankFault kind) {
+    if (kind == RankFault::dies) {
+      refuse();
+    } else if (kind == RankFault::hangs) {
+      held_ = true;
+    }
+  }
+
   void accept_one() {
     const int from = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     const int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -122,9 +176,12 @@ class TcpRelay {
 
   bool forward(int from, int to) {
     std::array<char, 65'536> buffer;
-    const ssize_t got = recv(from, buffer.data(), buffer.size(), 0);
+    ssize_t got = recv(from, buffer.data(), buffer.size(), 0);
     if (got <= 0) {
       return false;
+    }
+    if (fault_) {
+      got = fault_->let_through(got);
     }
     bytes_ += static_cast<std::uint64_t>(got);
     for (ssize_t sent = 0; sent < got;) {
@@ -148,6 +205,7 @@ class TcpRelay {
   }
 
   std::uint16_t to_;
+  std::shared_ptr<RelayFault> fault_;
   std::uint16_t port_ = 0;
   int listener_ = -1;
   std::vector<std::pair<int, int>> pairs_;

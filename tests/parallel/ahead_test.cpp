@@ -125,7 +125,7 @@ class RandomRun {
     // Nor does the next call wait for results that it does not need, but for
     // those of calls before the last.
     const int accepted = method_->progress().accepted;
-    EXPECT_TRUE(method_->done() || options_.kind->may_end_early ||
+    EXPECT_TRUE(method_->done() || options_.kind->spreads ||
                 options_.kind->graph != nullptr ||
                 std::ranges::any_of(out_, [&](const auto& entry) {
                   return entry.second.to > accepted ||
@@ -246,6 +246,8 @@ void expect_plain_values(int calls, std::uint64_t runs) {
   int cuts = 0;
   for (MethodOptions& options : cases) {
     options.window_size = std::min(options.window_size, calls);
+    options.num_outputs = std::min(options.num_outputs, options.window_size);
+    options.iterations = std::min(options.iterations, options.window_size);
     options.warmup_steps = std::min(options.warmup_steps, calls);
     options.final_fresh_steps = std::min(options.final_fresh_steps, calls);
     const PlainEnd plain = plain_end(options, schedule, kSample);

@@ -57,6 +57,32 @@ TEST_P(ExactFor, PipelineEqualsSequential) {
   expect_sequential({.kind = MethodKind::pipeline, .num_segments = 3});
 }
 
+TEST_P(ExactFor, DraftWithWindowOneEqualsSequential) {
+  for (const Anchor anchor : {Anchor::draft, Anchor::fresh}) {
+    expect_sequential(
+        {.kind = MethodKind::draft, .window_size = 1, .anchor = anchor});
+  }
+}
+
+TEST_P(ExactFor, TheLastOutputOfChordsAndOfPararealEqualsSequential) {
+  for (const int number : {1, 2, 3, 4}) {
+    for (const MethodOptions& options :
+         {MethodOptions{.kind = MethodKind::chords,
+         .window_size = number,
+         .num_outputs = number},
+          MethodOptions{.kind = MethodKind::parareal,
+          .window_size = number,
+          .iterations = number}}) {
+      if (can_carry(options, bench_.schedule)) {
+        expect_sequential(options);
+      } else {
+        EXPECT_TRUE(bench_.schedule.is_stochastic() ||
+                    bench_.calls() != bench_.schedule.num_steps());
+      }
+    }
+  }
+}
+
 TEST_P(ExactFor, PicardWithWindowOneEqualsSequentialAtAnyTolerance) {
   for (const double tolerance : {0.0, 0.1}) {
     expect_sequential(
@@ -75,7 +101,8 @@ TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialForEveryWindow) {
     for (const Carry carry :
          {Carry::identity, Carry::coefficient, Carry::deviation}) {
       for (const InitialGuess guess :
-           {InitialGuess::last_point, InitialGuess::constant_x0}) {
+           {InitialGuess::last_point, InitialGuess::constant_x0,
+            InitialGuess::linear_x0}) {
         const MethodOptions options{.kind = MethodKind::picard,
                                     .window_size = window,
                                     .carry = carry,
@@ -94,7 +121,7 @@ TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialWhenSettled) {
     const MethodOptions options{.kind = MethodKind::picard,
                                 .window_size = window,
                                 .carry = Carry::deviation,
-                                .initial_guess = InitialGuess::constant_x0,
+                                .initial_guess = InitialGuess::linear_x0,
                                 .accept = Accept::settled};
     const auto method = make_method(options, bench_.schedule);
     EXPECT_TRUE(

@@ -225,7 +225,7 @@ void expect_bound(const MethodOptions& options, const Schedule& schedule,
                std::to_string(options.window_size) + ", up to " +
                std::to_string(max_open) + " open");
   const LiveValues bound =
-      options.kind->most_live(options, schedule.num_model_calls(), max_open);
+      most_live(options, schedule.num_model_calls(), max_open);
   LiveValues worst;
   for (std::uint64_t seed = 0; seed < kCountingRuns; ++seed) {
     const Order order = kOrders.at(seed % kOrders.size());
@@ -240,8 +240,8 @@ void expect_bound(const MethodOptions& options, const Schedule& schedule,
   EXPECT_LE(worst.outputs, bound.outputs);
   EXPECT_LE(worst.boundaries, bound.boundaries);
   EXPECT_LE(worst.skips, bound.skips);
-  EXPECT_LE(bound.states, 2 * worst.states);
-  EXPECT_LE(bound.outputs, 2 * worst.outputs);
+  EXPECT_LE(bound.states, 2 * worst.states + 3);
+  EXPECT_LE(bound.outputs, 2 * worst.outputs + 1);
   // Where little is ahead, few of an onion's many segments are under way.
   const bool is_idle = options.cut == CutShape::onion && max_open < 4;
   EXPECT_LE(bound.boundaries, (is_idle ? 4 : 2) * worst.boundaries);
@@ -261,10 +261,12 @@ TEST(LiveValues, OfAShortRunAreFewer) {
   const Schedule schedule(steps(2));
   for (MethodOptions options : cases()) {
     options.window_size = std::min(options.window_size, 2);
+    options.num_outputs = std::min(options.num_outputs, options.window_size);
+    options.iterations = std::min(options.iterations, options.window_size);
     options.warmup_steps = std::min(options.warmup_steps, 2);
     options.final_fresh_steps = std::min(options.final_fresh_steps, 2);
-    const LiveValues few = options.kind->most_live(options, 2, 64);
-    const LiveValues more = options.kind->most_live(options, 24, 64);
+    const LiveValues few = most_live(options, 2, 64);
+    const LiveValues more = most_live(options, 24, 64);
     EXPECT_LE(few.states, more.states) << options.kind->name;
     EXPECT_LE(few.outputs + few.boundaries, more.outputs + more.boundaries);
     for (std::uint64_t seed = 0; seed < 20; ++seed) {

@@ -228,7 +228,7 @@ void expect_sweeps_to_be_exact(const models::Denoiser& denoiser) {
     Bench bench(solver.options, network.latent_shape());
     for (const Carry carry : {Carry::identity, Carry::coefficient}) {
       for (const InitialGuess guess :
-           {InitialGuess::last_point, InitialGuess::constant_x0}) {
+           {InitialGuess::last_point, InitialGuess::linear_x0}) {
         expect_exact_after_sweeps(bench, network, guess, carry, solver.name);
       }
     }

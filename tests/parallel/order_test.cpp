@@ -29,6 +29,7 @@ RC_GTEST_PROP(AnyOrder, GivesTheBytesOfThePlainLoop, ()) {
   const int frozen = *rc::gen::inRange(-1, workers);
 
   Bench bench(solver.options);
+  RC_PRE(can_carry(options, bench.schedule));
   TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
   Simulator simulator(runner, bench.ctx, workers, seed);
   simulator.freeze(frozen);
@@ -73,7 +74,8 @@ RC_GTEST_PROP(AnyOrder, WindowAndWorkersLeavePicardAtToleranceZeroExact, ()) {
   MethodOptions options = picard(*rc::gen::inRange(1, bench.calls() + 1));
   options.carry = *rc::gen::element(Carry::identity, Carry::coefficient);
   options.initial_guess =
-      *rc::gen::element(InitialGuess::last_point, InitialGuess::constant_x0);
+      *rc::gen::element(InitialGuess::last_point, InitialGuess::constant_x0,
+                        InitialGuess::linear_x0);
   expect_sequential_in_any_order(options, bench, *rc::gen::inRange(1, 6),
                                  *rc::gen::inRange(1, 4));
 }
@@ -152,6 +154,9 @@ TEST(Replicas, ThatTakeTheSameStepHoldTheSameBytes) {
   for (const SolverCase& solver : solver_cases(kSteps)) {
     for (const MethodOptions& options : method_cases()) {
       Bench bench(solver.options);
+      if (!can_carry(options, bench.schedule)) {
+        continue;
+      }
       TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
       const auto method = make_method(options, bench.schedule);
       SlotTable first;

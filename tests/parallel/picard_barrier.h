@@ -32,7 +32,8 @@ struct BarrierEnd {
 ///   Output evaluate(call, state)
 ///   BarrierPoint<State> sweep(call, is_first, new left state, old state, old
 ///                             next state, output)
-///   State guess(point, evaluated call, last state, old state there, output)
+///   State guess(point, window's first call, its state and output, evaluated
+///               call, last state, old state there, output)
 template <typename Network>
 class Barrier {
  public:
@@ -44,9 +45,9 @@ class Barrier {
       : options_(options),
         calls_(calls),
         network_(network),
-        end_(options.initial_guess == InitialGuess::constant_x0
-                 ? 1
-                 : std::min(options.window_size, calls)),
+        end_(options.initial_guess == InitialGuess::last_point
+                 ? std::min(options.window_size, calls)
+                 : 1),
         states_(static_cast<std::size_t>(calls) + 1, start),
         outputs_(static_cast<std::size_t>(calls) + 1) {}
 
@@ -85,8 +86,9 @@ class Barrier {
     const auto last = static_cast<std::size_t>(end_ - 1);
     for (int point = end_ + 1;
          point <= std::min(end_ + options_.window_size, calls_); ++point) {
-      state(point) = network_.guess(point, end_ - 1, state(end_), old[last],
-                                    *outputs_[last]);
+      state(point) = network_.guess(
+          point, begin_, old[static_cast<std::size_t>(begin_)], *output(begin_),
+          end_ - 1, state(end_), old[last], *outputs_[last]);
     }
     for (int call = begin_; call < end_; ++call) {
       if (!swept[static_cast<std::size_t>(call - begin_)].is_same) {
@@ -97,16 +99,11 @@ class Barrier {
   }
 
   int next_begin(const Points& swept) const {
-    const int held_back = options_.accept == Accept::settled ? 3 : 0;
-    std::optional<int> first_changed;
     for (int i = 0; i < end_ - begin_; ++i) {
       const BarrierPoint<State>& point = swept[static_cast<std::size_t>(i)];
-      if (point.is_same) {
-        continue;
-      }
-      first_changed = first_changed.value_or(i);
-      if (options_.tolerance == 0 || point.residual > options_.tolerance) {
-        return begin_ + std::max(i - held_back, *first_changed) + 1;
+      if (!point.is_same &&
+          (options_.tolerance == 0 || point.residual > options_.tolerance)) {
+        return begin_ + i + 1;
       }
     }
     return end_;

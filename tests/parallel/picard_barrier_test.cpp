@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 
+#include "kernels/elementwise.h"
 #include "kernels/reduction.h"
 #include "samplers/parallel/sweep.h"
 #include "tests/parallel/simulator.h"
@@ -61,14 +62,27 @@ class Symbols {
          ++guess) {
       task.outputs.push_back(6 + static_cast<Slot>(guess));
     }
-    const auto swept = made(task, {left, here, next, output});
-    guesses_ = swept.outputs;
+    last_ = task;
+    inputs_ = {left, here, next, output};
+    const auto swept = made(task, inputs_);
     return {swept.outputs[0], swept.result.scalars[0],
             swept.result.scalars[1] != 0};
   }
-  State guess(int point, int evaluated, State /*last*/, State /*there*/,
+  State guess(int point, int first_call, State first, Output first_output,
+              int evaluated, State /*last*/, State /*there*/,
               Output /*output*/) const {
-    return guesses_.at(static_cast<std::size_t>(point - evaluated - 1));
+    Task task = last_;
+    std::vector<Symbol> inputs = inputs_;
+    if (options_.initial_guess == InitialGuess::linear_x0 &&
+        first_call < evaluated) {
+      for (const Symbol more : {first, first_output}) {
+        task.inputs.push_back(1000 + static_cast<Slot>(inputs.size()));
+        inputs.push_back(more);
+      }
+      task.coefficients.push_back(first_call);
+    }
+    return made(task, inputs)
+        .outputs.at(static_cast<std::size_t>(point - evaluated - 1));
   }
 
  private:
@@ -84,7 +98,8 @@ class Symbols {
   std::uint64_t sample_;
   const MethodOptions& options_;
   const Schedule& schedule_;
-  std::vector<Symbol> guesses_;  ///< of the last sweep, after its own value
+  Task last_;                   ///< sweep
+  std::vector<Symbol> inputs_;  ///< its
 };
 
 /// A run in which tasks are done and results arrive in any order.
@@ -182,7 +197,8 @@ std::vector<MethodOptions> rules(int window) {
   std::vector<MethodOptions> all;
   for (const Accept accept : {Accept::first_failing, Accept::settled}) {
     for (const InitialGuess guess :
-         {InitialGuess::last_point, InitialGuess::constant_x0}) {
+         {InitialGuess::last_point, InitialGuess::constant_x0,
+          InitialGuess::linear_x0}) {
       for (const double tolerance : {0.0, 0.1}) {
         all.push_back(picard(window, tolerance, guess));
         all.back().accept = accept;
@@ -260,8 +276,13 @@ class Tensors {
     return {state, rmse(state.latents, next.latents) / scale,
             bytes_equal(state.latents, next.latents)};
   }
-  State guess(int point, int evaluated, const State& last, const State& there,
-              const Output& output) {
+  State guess(int point, int first_call, const State& first,
+              const Output& first_output, int evaluated, const State& last,
+              const State& there, const Output& output) {
+    if (options_.initial_guess == InitialGuess::linear_x0) {
+      return on_line(point, first_call, first, first_output, evaluated, last,
+                     there, output);
+    }
     State guess;
     guess.latents = options_.initial_guess == InitialGuess::last_point
                         ? last.latents
@@ -271,6 +292,33 @@ class Tensors {
   }
 
  private:
+  /// The solver's own steps from `last`, with the clean samples of the line.
+  State on_line(int point, int first_call, const State& first,
+                const Output& first_output, int evaluated, const State& last,
+                const State& there, const Output& output) {
+    ExecContext& ctx = bench_.ctx;
+    const auto clean_at = [&](int call, const State& at, const Output& m) {
+      return denoised(ctx, bench_.schedule, call, at.latents, m);
+    };
+    State state = last;
+    for (int call = evaluated + 1; call < point; ++call) {
+      Tensor clean = clean_at(evaluated, there, output).clone();
+      if (first_call < evaluated) {
+        const double ahead =
+            static_cast<double>(call - evaluated) / (evaluated - first_call);
+        const Tensor from = clean_at(first_call, first, first_output);
+        const kernels::Term line[] = {{1 + ahead, &clean}, {-ahead, &from}};
+        kernels::combine(ctx, line, clean);
+      }
+      state = step(
+          ctx, bench_.schedule, call, call + 1, state,
+          output_for(ctx, bench_.schedule, call, state.latents, clean, output),
+          sample_, bench_.noise);
+    }
+    State guess;
+    guess.latents = state.latents;
+    return guess;
+  }
   double carry_of(int call) const {
     const auto deviation = [](const NoiseLevel& level) {
       return std::sqrt(level.alpha * level.alpha + level.sigma * level.sigma);
@@ -279,6 +327,9 @@ class Tensors {
       case Carry::coefficient:
         return carry_coefficient(bench_.schedule, call, call + 1);
       case Carry::deviation:
+        if (bench_.schedule.options().solver->begins_at_anchor) {
+          return 0.0;
+        }
         return deviation(bench_.schedule.arrival(call + 1)) /
                deviation(bench_.schedule.level(call));
       case Carry::identity:

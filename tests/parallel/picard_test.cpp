@@ -84,7 +84,8 @@ TEST(Picard, ComesCloserAsTheToleranceFalls) {
 
 TEST(Picard, TakesFewerRoundsThanCallsWithATolerance) {
   for (const InitialGuess guess :
-       {InitialGuess::last_point, InitialGuess::constant_x0}) {
+       {InitialGuess::last_point, InitialGuess::constant_x0,
+        InitialGuess::linear_x0}) {
     Bench bench(steps(40));
     const MethodOptions options = picard(8, 0.1, guess);
     const auto method = make_method(options, bench.schedule);

@@ -66,7 +66,7 @@ class ExactOverSpacing : public ::testing::TestWithParam<SolverCase> {
 TEST_P(ExactOverSpacing, PicardWithWindowOneEqualsSequential) {
   for (const double tolerance : {0.0, 0.1}) {
     for (const InitialGuess guess :
-         {InitialGuess::last_point, InitialGuess::constant_x0}) {
+         {InitialGuess::last_point, InitialGuess::linear_x0}) {
       expect_sequential(picard(1, tolerance, guess));
     }
   }

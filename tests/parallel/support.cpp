@@ -255,25 +255,44 @@ MethodOptions picard(int window, double tolerance, InitialGuess guess) {
 }
 
 std::vector<MethodOptions> method_cases() {
-  return {{.kind = MethodKind::sequential},
-          {.kind = MethodKind::batch},
-          {.kind = MethodKind::cfg},
-          {.kind = MethodKind::pipeline, .num_segments = 3},
-          {.kind = MethodKind::pipeline, .cut = CutShape::onion},
-          picard(4),
-          picard(5, 0.05, InitialGuess::constant_x0),
-          {.kind = MethodKind::picard,
-           .window_size = 6,
-           .tolerance = 0.02,
-           .carry = Carry::deviation,
-           .accept = Accept::settled},
-          {.kind = MethodKind::stale, .num_segments = 3},
-          {.kind = MethodKind::stale, .cut = CutShape::onion},
-          {.kind = MethodKind::stale,
-           .num_segments = 3,
-           .stride = 2,
-           .warmup_steps = 2,
-           .final_fresh_steps = 1}};
+  return {
+      {.kind = MethodKind::sequential},
+      {.kind = MethodKind::batch},
+      {.kind = MethodKind::cfg},
+      {.kind = MethodKind::pipeline, .num_segments = 3},
+      {.kind = MethodKind::pipeline, .cut = CutShape::onion},
+      picard(4),
+      picard(5, 0.05, InitialGuess::constant_x0),
+      {.kind = MethodKind::picard,
+       .window_size = 6,
+       .tolerance = 0.02,
+       .carry = Carry::deviation,
+       .initial_guess = InitialGuess::linear_x0,
+       .accept = Accept::settled},
+      {.kind = MethodKind::stale, .num_segments = 3},
+      {.kind = MethodKind::stale, .cut = CutShape::onion},
+      {.kind = MethodKind::stale,
+       .num_segments = 3,
+       .stride = 2,
+       .warmup_steps = 2,
+       .final_fresh_steps = 1},
+      {.kind = MethodKind::draft, .window_size = 3},
+      {.kind = MethodKind::draft, .window_size = 3, .anchor = Anchor::fresh},
+      {.kind = MethodKind::chords, .window_size = 3},
+      {.kind = MethodKind::chords, .window_size = 3, .num_outputs = 2},
+      {.kind = MethodKind::parareal, .window_size = 3},
+      {.kind = MethodKind::parareal, .window_size = 3, .iterations = 2},
+      {.kind = MethodKind::parareal, .window_size = 2, .iterations = 2}};
+}
+
+bool can_carry(const MethodOptions& options, const Schedule& schedule) {
+  try {
+    (void)make_method(options, schedule);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::unsupported) << error.what();
+    return false;
+  }
 }
 
 double rmse(const Tensor& a, const Tensor& b) {

@@ -122,6 +122,9 @@ struct Bench {
     InitialGuess guess = InitialGuess::last_point);
 /// One of every kind of method, with the options that make it interesting.
 [[nodiscard]] std::vector<MethodOptions> method_cases();
+/// Whether the method takes the schedule's solver.
+[[nodiscard]] bool can_carry(const MethodOptions& options,
+                             const Schedule& schedule);
 [[nodiscard]] double rmse(const Tensor& a, const Tensor& b);
 
 }  // namespace troupe::samplers::testing

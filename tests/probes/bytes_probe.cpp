@@ -39,7 +39,9 @@ constexpr const char* kMethods[] = {
     "sequential",     "batch",          "cfg",
     "pipeline",       "pipeline_onion", "picard",
     "picard_guessed", "picard_settled", "stale",
-    "stale_onion",    "stale_stride_2"};
+    "stale_onion",    "stale_stride_2", "draft",
+    "draft_fresh",    "chords",         "chords_second",
+    "parareal",       "parareal_twice", "parareal_exact"};
 
 void print(const std::string& name, const Xxh3Stream& hash, std::int64_t nfe,
            std::int64_t rounds) {
@@ -119,6 +121,9 @@ void run_all() {
     const bool flows = solver.options.prediction_type ==
                        samplers::PredictionType::flow_prediction;
     for (std::size_t i = 0; i < methods.size(); ++i) {
+      if (!cases::can_carry(methods[i], Schedule(solver.options))) {
+        continue;
+      }
       const std::string name = solver.name + "/" + kMethods[i];
       run_toy(name, solver.options, methods[i]);
       if (!cases::learns_variance(solver.options)) {

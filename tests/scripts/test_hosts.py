@@ -1,6 +1,6 @@
 """scripts/hosts.sh: hosts in network namespaces reach each other and nobody else.
 
-  python3 test_hosts.py DELAY_SWITCH [unittest's arguments]
+  python3 test_hosts.py DELAY_SWITCH COMMUNICATOR_RANKS [unittest's arguments]
 
 Needs root; ends with 77 (skipped) where namespaces cannot be made. Nothing here depends on
 how fast the machine is.
@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import host_tests
@@ -22,6 +23,7 @@ import host_tests
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTS = str(ROOT / "scripts/hosts.sh")
 DELAY_SWITCH = str(pathlib.Path(sys.argv.pop(1)).resolve())
+COMMUNICATOR_RANKS = str(pathlib.Path(sys.argv.pop(1)).resolve())
 PREFIX = f"troupe-test{os.getpid()}"
 PATIENCE = 120  # seconds, for what is not expected to take one
 
@@ -153,6 +155,30 @@ class Plugged(Case):
             self.assertEqual(limit["options"]["rate"], 100_000_000 // 8)
             self.assertGreater(limit["bytes"], 2_000_000)
             self.assertGreater(limit["overlimits"], 0)
+
+    def ranks(self, *more):
+        """A rank on each host: exit codes and what they printed."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        started = [subprocess.Popen(
+            [HOSTS, "run", str(rank + 1), COMMUNICATOR_RANKS, f"10.77.0.{rank + 1}", str(rank),
+             "3", folder.name, "60", *(more if rank == 2 else ())],
+            text=True, stdout=subprocess.PIPE, env={**os.environ, "HOSTS_PREFIX": PREFIX})
+            for rank in range(3)]
+        said = [process.communicate(timeout=PATIENCE)[0] for process in started]
+        return [process.returncode for process in started], said
+
+    def test_ranks_exchange_what_those_of_one_process_do(self):
+        codes, said = self.ranks()
+        self.assertEqual(codes, [0, 0, 0], said)
+        for rank, line in enumerate(said):
+            self.assertRegex(line, f"^rank {rank}: 60 programs and [0-9]{{5,}} bytes equal$")
+
+    def test_ranks_learn_of_one_that_is_killed(self):
+        codes, said = self.ranks("20")
+        self.assertEqual(codes, [3, 3, -signal.SIGKILL], said)
+        for line in said[:2]:
+            self.assertIn("rank 2 has ended", line)
 
     def test_nothing_leaves(self):
         self.assertEqual(outside(), self.before)

@@ -28,11 +28,17 @@ const samplers::Schedule& schedule_of(int steps) {
 std::vector<MethodOptions> varieties(MethodKind kind) {
   std::vector<MethodOptions> all{{.kind = kind}};
   if (kind->takes("window")) {
+    all = {{.kind = kind, .window_size = 2},
+           {.kind = kind, .window_size = 3, .num_outputs = 2, .iterations = 2},
+           {.kind = kind, .window_size = 4, .anchor = samplers::Anchor::fresh}};
+  }
+  if (kind->takes("tolerance")) {
     all = {{.kind = kind, .window_size = 4},
            {.kind = kind, .window_size = 8, .tolerance = 0.1},
            {.kind = kind,
             .window_size = 6,
             .tolerance = 0.05,
+            .initial_guess = samplers::InitialGuess::linear_x0,
             .accept = samplers::Accept::settled}};
   }
   if (kind->takes("segments")) {
@@ -254,8 +260,8 @@ std::uint64_t sample_bytes(const Scenario& scenario, int process,
   const Variant& variant = *scenario.variant;
   const int calls = variant.schedule->num_model_calls();
   const ValueSizes& sizes = scenario.value_sizes;
-  const std::uint64_t bytes = bytes_of(
-      variant.method.kind->most_live(variant.method, calls, max_open), sizes);
+  const std::uint64_t bytes =
+      bytes_of(samplers::most_live(variant.method, calls, max_open), sizes);
   const auto previews = static_cast<std::uint64_t>(calls / kPreviewEvery + 1);
   const std::uint64_t observed =
       static_cast<std::uint64_t>(calls) * sizes.state +

@@ -66,6 +66,7 @@ Symbol output_of(const Task& task, const std::vector<Symbol>& inputs,
 }
 
 /// The Picard family's update: where the input did not change, the step itself.
+/// A third coefficient is of the guesses alone.
 Symbol swept(const Task& task, Symbol old_state, Symbol output,
              Symbol new_state) {
   const Symbol step = joined(
@@ -74,7 +75,8 @@ Symbol swept(const Task& task, Symbol old_state, Symbol output,
   return of_kind(ValueKind::state,
                  new_state == old_state
                      ? step
-                     : joined(joined(step, new_state), task.coefficients));
+                     : joined(joined(step, new_state),
+                              {task.coefficients[0], task.coefficients[1]}));
 }
 
 SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
@@ -89,10 +91,17 @@ SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
   SymbolicResult made;
   made.result.scalars = {residual, is_same ? 1.0 : 0.0};
   made.outputs.push_back(state);
+  Symbol known = state;  // what guesses are made of
+  if (task.coefficients.size() > 2) {
+    known = joined(known, task.coefficients);
+  }
+  for (std::size_t i = 4; i < inputs.size(); ++i) {
+    known = joined(known, inputs[i]);
+  }
   while (made.outputs.size() < task.outputs.size()) {
     made.outputs.push_back(
         of_kind(ValueKind::state,
-                joined(named(Op::sweep, made.outputs.size()), state)));
+                joined(named(Op::sweep, made.outputs.size()), known)));
   }
   return made;
 }
@@ -231,11 +240,11 @@ PlainEnd plain_end(const samplers::MethodOptions& options,
       for (std::size_t k = 0; k < task.outputs.size(); ++k) {
         (void)table.put(task.outputs[k], made->outputs[k]);
       }
-      if (const auto step = samplers::step_of(task)) {
-        if (task.from == 0) {
-          points[0] = table.find(step->state).value();
-        }
-        points[task.to] = table.find(step->next_state).value();
+      if (const auto step = samplers::step_of(task); step && task.from == 0) {
+        points[0] = table.find(step->state).value();
+      }
+      if (const auto point = samplers::point_of(task)) {
+        points[task.to] = table.find(*point).value();
       }
       if (const auto dead = method->apply(made->result)) {
         table.erase(*dead);

@@ -31,9 +31,8 @@ CoordinatorOptions World::coordinator_options(const Scenario& scenario,
     options.samples.push_back(static_cast<std::uint64_t>(i));
   }
   const Variant& variant = *scenario.variant;
-  options.make_method = [&variant] {
-    return samplers::make_method(variant.method, *variant.schedule);
-  };
+  options.make_method =
+      samplers::method_maker(variant.method, *variant.schedule);
   options.method = variant.method;
   options.workers.assign(scenario.workers.begin(),
                          scenario.workers.begin() + num_workers);

@@ -58,7 +58,11 @@ cublasStatus_t get_heuristic(cublasLtHandle_t handle,
   if (status != CUBLAS_STATUS_SUCCESS) {
     return status;
   }
-  const auto& order = state().behaviour.order;
+  const BlasBehaviour& behaviour = state().behaviour;
+  const auto& order =
+      made.product.names_epilogue || behaviour.order_without_epilogue.empty()
+          ? behaviour.order
+          : behaviour.order_without_epilogue;
   for (const BlasAlgorithm algorithm :
        order.empty() ? usual_order(made) : order) {
     const std::size_t bytes = workspace_bytes(algorithm, made);

@@ -34,6 +34,9 @@ struct BlasBehaviour {
   /// is left out. Empty: an order that depends on the problem, so that tests
   /// meet every algorithm.
   std::vector<BlasAlgorithm> order;
+  /// The same for products whose description names no epilogue: those of
+  /// attention. Empty: `order`.
+  std::vector<BlasAlgorithm> order_without_epilogue = {};
   /// The heuristic offers schemes of reduction that nobody allowed.
   bool ignores_schemes = false;
   /// Epilogues (bits of cublasLtEpilogue_t) that it does not support.

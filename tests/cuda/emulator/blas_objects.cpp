@@ -162,6 +162,7 @@ cublasStatus_t blas_matmul_desc_set_attribute(
     case CUBLASLT_MATMUL_DESC_TRANSB:
       return take_if(value, bytes, d->transpose_b, is_operation);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      d->names_epilogue = true;
       return take_if(value, bytes, d->epilogue, is_epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return take(value, bytes, d->bias);

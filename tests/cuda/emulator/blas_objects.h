@@ -21,6 +21,7 @@ struct BlasDescription {
   std::int32_t transpose_a = CUBLAS_OP_N;
   std::int32_t transpose_b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  bool names_epilogue = false;
   const void* bias = nullptr;
   std::int64_t bias_batch_stride = 0;
 };

@@ -92,6 +92,9 @@ std::vector<DnnOffer> offers_for(const DnnObject& heuristics) {
   if (is_attention && behaviour.engines_depend_on_queries) {
     knob = dims[2];
   }
+  if (!is_attention && behaviour.engines_depend_on_height) {
+    knob = dims[2];
+  }
   if (is_fallback) {
     return {{.index = 11, .knob = 1}};
   }
@@ -315,6 +318,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_at,
   execution.offer = plan->offer;
   execution.backwards = dnn_behaviour().bits_depend_on_batch;
   execution.few_backwards = dnn_behaviour().bits_depend_on_queries;
+  execution.low_backwards = dnn_behaviour().bits_depend_on_height;
   execution.workspace_bytes = kWorkspaceBytes;
   execution.workspace =
       pack->one<std::byte*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

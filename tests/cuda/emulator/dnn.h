@@ -15,6 +15,11 @@ struct DnnBehaviour {
   bool engines_depend_on_queries = false;
   /// Sums of attention run backwards for fewer than 100 queries.
   bool bits_depend_on_queries = false;
+  /// The engine of a convolution is never offered with the same settings for
+  /// images of two heights.
+  bool engines_depend_on_height = false;
+  /// Sums of a convolution run backwards for images of fewer than 10 rows.
+  bool bits_depend_on_height = false;
   /// No engine can do anything.
   bool refuses_everything = false;
 };

@@ -105,6 +105,7 @@ struct DnnExecution {
   DnnOffer offer;
   bool backwards = false;      ///< several items
   bool few_backwards = false;  ///< few queries
+  bool low_backwards = false;  ///< images of few rows
   std::map<std::int64_t, std::byte*> memory;
   std::map<std::int64_t, float> numbers;
   std::byte* workspace = nullptr;

@@ -191,10 +191,13 @@ class Run {
         factor(*operation.object(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W));
     Values y(four(y_tensor, CUDNN_ATTR_TENSOR_DIMENSIONS));
     const std::int64_t taps = w.dims[1] * w.dims[2] * w.dims[3];
+    constexpr std::int64_t kFewRows = 10;
+    const bool is_turned = execution_.low_backwards && x.dims[2] < kFewRows;
     for_each(y.dims, [&](const Index& o) {
       float sum = 0;
       for (std::int64_t k = 0; k < taps; ++k) {
-        const std::int64_t tap = nth(k, taps, x.dims[0]);
+        const std::int64_t tap =
+            is_turned ? taps - 1 - k : nth(k, taps, x.dims[0]);
         const std::int64_t channel = tap % w.dims[1];
         const std::int64_t dx = tap / w.dims[1] % w.dims[3];
         const std::int64_t dy = tap / w.dims[1] / w.dims[3];

@@ -15,6 +15,8 @@ struct Config {
   std::size_t memory_bytes = std::size_t{4} << 30U;
   /// Whether a device can be given access to another's memory.
   bool peer_access = true;
+  /// Whether the driver has cuStreamWriteValue32 and cuStreamWaitValue32.
+  bool stream_values = true;
   /// Of every random choice. EMULATED_SEED.
   std::uint64_t seed = 1;
   /// Compute capability.

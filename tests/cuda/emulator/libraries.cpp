@@ -3,7 +3,8 @@
 namespace troupe::kernels::cuda {
 
 Libraries load_libraries() {
-  return {emulator::emulated_blas(), emulator::emulated_dnn(), nullptr};
+  return {emulator::emulated_blas(), emulator::emulated_dnn(),
+          emulator::emulated_driver(), nullptr};
 }
 
 }  // namespace troupe::kernels::cuda

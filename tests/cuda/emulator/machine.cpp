@@ -1,5 +1,7 @@
 #include "tests/cuda/emulator/machine.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,19 @@ namespace {
 std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
   const char* text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+/// Operations of this device until its fault, from "DEVICE:OPERATIONS";
+/// negative: never.
+std::int64_t ordered_for(int device, const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) {
+    return -1;
+  }
+  char* end = nullptr;
+  const long index = std::strtol(text, &end, 10);
+  return index == device && *end == ':' ? std::strtoll(end + 1, nullptr, 10)
+                                        : -1;
 }
 
 void set_up(Machine& it, const Config& config) {
@@ -68,6 +83,10 @@ Machine& machine() {
   static Machine* const it = [] {
     auto* made = new Machine;
     set_up(*made, default_config());
+    for (Device& device : made->devices) {
+      device.operations_left = ordered_for(device.index, "EMULATED_LOSS");
+      device.operations_until_hang = ordered_for(device.index, "EMULATED_HANG");
+    }
     explain_faults();
     return made;
   }();
@@ -85,9 +104,15 @@ Config default_config() {
 void configure(const Config& config) {
   Machine& it = machine();
   const std::scoped_lock lock(it.mutex);
+  bool hangs = false;
   for (const Device& device : it.devices) {
-    if (device.lost != cudaSuccess) {
+    hangs |= device.hangs;
+    if (device.is_gone()) {
       forget_lost(it, device.index);
+    }
+  }
+  for (const Device& device : it.devices) {
+    if (device.is_gone()) {
       continue;
     }
     run_until([&] { return device.default_stream->queue.empty(); }, nullptr);
@@ -97,10 +122,17 @@ void configure(const Config& config) {
     }
   }
   const auto num_devices = static_cast<std::size_t>(
-      std::ranges::count(it.devices, cudaSuccess, &Device::lost));
+      std::ranges::count(it.devices, false, &Device::is_gone));
   if (it.streams.size() != num_devices || !it.events.empty() ||
       !it.graphs.empty() || !it.executables.empty()) {
     report_bug("streams, events or graphs are still held");
+  }
+  if (hangs) {
+    // Queues that waited for the device never released its memory.
+    for (const auto& [start, bytes] : it.pinned) {
+      munmap(start, bytes);
+    }
+    it.pinned.clear();
   }
   if (!it.pinned.empty()) {
     report_bug("pinned memory is still held");
@@ -133,6 +165,22 @@ void lose_device(int device, std::uint64_t operations, cudaError_t error) {
   Device& it = machine().devices.at(static_cast<std::size_t>(device));
   it.operations_left = static_cast<std::int64_t>(operations);
   it.loss = error;
+}
+
+void hang_device(int device, std::uint64_t operations) {
+  const std::scoped_lock lock(machine().mutex);
+  machine().devices.at(static_cast<std::size_t>(device)).operations_until_hang =
+      static_cast<std::int64_t>(operations);
+}
+
+std::optional<std::chrono::steady_clock::time_point> time_of_fault(int device) {
+  const std::scoped_lock lock(machine().mutex);
+  return machine().devices.at(static_cast<std::size_t>(device)).fault;
+}
+
+void slow_down(int device, std::chrono::microseconds each) {
+  const std::scoped_lock lock(machine().mutex);
+  machine().devices.at(static_cast<std::size_t>(device)).each = each;
 }
 
 void fail_call(std::string_view function, cudaError_t error, int nth) {

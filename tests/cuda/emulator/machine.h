@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -78,6 +79,15 @@ struct Device {
   /// Operations until it is lost; negative: never.
   std::int64_t operations_left = -1;
   cudaError_t loss = cudaErrorLaunchFailure;
+  bool hangs = false;
+  /// Operations until it hangs; negative: never.
+  std::int64_t operations_until_hang = -1;
+  std::optional<std::chrono::steady_clock::time_point> fault;
+  /// Between the beginnings of two operations.
+  std::chrono::microseconds each{};
+  std::chrono::steady_clock::time_point next_begins;
+  /// What it holds is never given back.
+  [[nodiscard]] bool is_gone() const { return lost != cudaSuccess || hangs; }
   /// Devices that may touch memory of this one's pool, as bits.
   std::uint64_t readers = 0;
   Stream* default_stream = nullptr;
@@ -144,7 +154,8 @@ cudaError_t finish(Stream& stream);
 /// or by chance, as is drawn.
 void run_until(const std::function<bool()>& done, const Stream* wanted);
 /// Whether some stream can go on. False only where what comes next waits for
-/// other threads; streams that wait for nothing else are a bug.
+/// other threads, or for a device that is slow or hangs; streams that wait for
+/// nothing else are a bug.
 [[nodiscard]] bool can_go_on();
 /// Drops what is queued: the device is lost.
 void drop_work(int device);

@@ -162,6 +162,31 @@ cudaError_t copy(const char* function, void* to, const void* from,
   });
 }
 
+/// Between devices, or inside one.
+cudaError_t peer_copy(const char* function, void* to, int to_device,
+                      const void* from, int from_device, const Rows& rows,
+                      cudaStream_t handle) {
+  return stream_call(function, handle, [&](Stream& stream, Device& device) {
+    if (rows.width == 0 || rows.height == 0) {
+      return cudaSuccess;
+    }
+    const Side source = side_of(from, extent(rows.from_pitch, rows));
+    const Side target = side_of(to, extent(rows.to_pitch, rows));
+    if (source.place != Place::device || source.device != from_device ||
+        target.place != Place::device || target.device != to_device) {
+      return cudaErrorInvalidValue;
+    }
+    for (const int side : {to_device, from_device}) {
+      const cudaError_t lost =
+          machine().devices[static_cast<std::size_t>(side)].lost;
+      if (lost != cudaSuccess) {
+        return lost;
+      }
+    }
+    return queue_copy(stream, device, to, from, rows, target, source);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -190,26 +215,28 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from,
                                 int from_device, std::size_t bytes,
                                 cudaStream_t handle) {
-  return stream_call(
-      "cudaMemcpyPeerAsync", handle, [&](Stream& stream, Device& device) {
-        if (bytes == 0) {
-          return cudaSuccess;
-        }
-        const Side source = side_of(from, bytes);
-        const Side target = side_of(to, bytes);
-        if (source.place != Place::device || source.device != from_device ||
-            target.place != Place::device || target.device != to_device) {
-          return cudaErrorInvalidValue;
-        }
-        for (const int side : {to_device, from_device}) {
-          const cudaError_t lost =
-              machine().devices[static_cast<std::size_t>(side)].lost;
-          if (lost != cudaSuccess) {
-            return lost;
-          }
-        }
-        return queue_copy(stream, device, to, from, {bytes}, target, source);
-      });
+  return peer_copy("cudaMemcpyPeerAsync", to, to_device, from, from_device,
+                   {bytes}, handle);
+}
+
+cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* p,
+                                  cudaStream_t handle) {
+  const auto is_first = [](const cudaPos& at) {
+    return at.x == 0 && at.y == 0 && at.z == 0;
+  };
+  // Only what is used: one plane of rows from where the addresses point.
+  if (p->srcArray != nullptr || p->dstArray != nullptr ||
+      !is_first(p->srcPos) || !is_first(p->dstPos) || p->extent.depth != 1) {
+    return cudaErrorNotSupported;
+  }
+  if (p->srcPtr.pitch < p->extent.width || p->dstPtr.pitch < p->extent.width) {
+    return cudaErrorInvalidPitchValue;
+  }
+  return peer_copy(
+      "cudaMemcpy3DPeerAsync", p->dstPtr.ptr, p->dstDevice, p->srcPtr.ptr,
+      p->srcDevice,
+      {p->extent.width, p->extent.height, p->srcPtr.pitch, p->dstPtr.pitch},
+      handle);
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes,

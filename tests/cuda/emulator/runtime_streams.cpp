@@ -1,10 +1,13 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
 
+#include "tests/cuda/emulator/libraries.h"
 #include "tests/cuda/emulator/machine.h"
 
-// The CUDA runtime's functions about streams and events.
+// The CUDA runtime's functions about streams and events, and the driver's about
+// values that streams write and wait for.
 
 namespace emulator = troupe::emulator;
 using emulator::Device;
@@ -69,6 +72,44 @@ cudaError_t refuse_wait(const Event& event) {
   return emulator::refuse_in_capture();
 }
 
+/// A value in pinned memory of the host.
+std::atomic_ref<std::uint32_t> value_at(CUdeviceptr address) {
+  return std::atomic_ref(
+      *reinterpret_cast<std::uint32_t*>(static_cast<std::uintptr_t>(address)));
+}
+
+CUresult write_value(CUstream handle, CUdeviceptr address, cuuint32_t value,
+                     unsigned /*flags*/) {
+  return static_cast<CUresult>(
+      stream_call("cuStreamWriteValue32", handle, [&](Stream& stream, Device&) {
+        return emulator::push(
+            stream, {.name = "the write of a value",
+                     .run = [address, value] { value_at(address) = value; },
+                     .is_ready = {},
+                     .is_work = false});
+      }));
+}
+
+CUresult wait_value(CUstream handle, CUdeviceptr address, cuuint32_t value,
+                    unsigned flags) {
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ) {
+    emulator::report_bug("a wait for a value that is not emulated");
+  }
+  return static_cast<CUresult>(
+      stream_call("cuStreamWaitValue32", handle, [&](Stream& stream, Device&) {
+        return emulator::push(
+            stream, {.name = "a wait for a value",
+                     .run = {},
+                     .is_ready =
+                         [address, value] {
+                           return static_cast<std::int32_t>(value_at(address) -
+                                                            value) >= 0;
+                         },
+                     .is_work = false,
+                     .waits_for_ranks = true});
+      }));
+}
+
 /// Runs one step, so that the polling of a host comes to an end.
 void run_a_little(const Stream* wanted) {
   auto& streams = machine().streams;
@@ -87,7 +128,7 @@ void run_a_little(const Stream* wanted) {
         for (const Stream& stream : streams) {
           now += stream.num_done;
         }
-        return now > before;
+        return now > before || !emulator::can_go_on();
       },
       wanted);
 }
@@ -111,9 +152,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream,
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
-  return stream_call("cudaStreamDestroy", handle, [](Stream& it, Device&) {
+  return stream_call("cudaStreamDestroy", handle, [](Stream& it, Device& of) {
     // The real one is released when its work is done.
-    const cudaError_t status = emulator::finish(it);
+    const cudaError_t status = of.hangs ? cudaSuccess : emulator::finish(it);
     if (emulator::capturing_stream() == &it) {
       emulator::capturing_stream() = nullptr;
     }
@@ -272,3 +313,14 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from,
 }
 
 }  // extern "C"
+
+namespace troupe::emulator {
+
+kernels::cuda::Driver emulated_driver() {
+  if (!config().stream_values) {
+    return {};
+  }
+  return {write_value, wait_value};
+}
+
+}  // namespace troupe::emulator

@@ -1,6 +1,8 @@
 #include "tests/cuda/emulator/streams.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "tests/cuda/emulator/machine.h"
 #include "tests/cuda/emulator/running.h"
@@ -12,9 +14,37 @@ namespace {
 /// run in any of these ways.
 enum class Fairness { wanted_first, by_chance, others_first };
 
+Device& device_of(const Stream& stream) {
+  return machine().devices[static_cast<std::size_t>(stream.device)];
+}
+
 bool is_runnable(const Stream& stream) {
-  return !stream.queue.empty() &&
+  const Device& device = device_of(stream);
+  return !stream.queue.empty() && !device.hangs &&
+         (device.each.count() == 0 ||
+          device.next_begins <= std::chrono::steady_clock::now()) &&
          (!stream.queue.front().is_ready || stream.queue.front().is_ready());
+}
+
+/// Whether work of a slow device would run later.
+bool is_slow_at_work() {
+  return std::ranges::any_of(machine().streams, [](const Stream& stream) {
+    return !stream.queue.empty() && !device_of(stream).hangs &&
+           device_of(stream).each.count() > 0;
+  });
+}
+
+/// Whether a call of another thread may let a stream go on.
+bool wait_for_ranks() {
+  return std::ranges::any_of(machine().streams, [](const Stream& stream) {
+    return !stream.queue.empty() && stream.queue.front().waits_for_ranks;
+  });
+}
+
+bool hangs_at_work() {
+  return std::ranges::any_of(machine().streams, [](const Stream& stream) {
+    return !stream.queue.empty() && device_of(stream).hangs;
+  });
 }
 
 Stream* choose(const Stream* wanted, Fairness fairness) {
@@ -54,12 +84,22 @@ std::uint64_t reach_of(int device) {
 
 void run_next(Stream& stream) {
   Machine& it = machine();
+  Device& device = device_of(stream);
+  if (stream.queue.front().is_work && device.operations_until_hang >= 0 &&
+      device.operations_until_hang-- == 0) {
+    device.hangs = true;
+    device.fault = std::chrono::steady_clock::now();
+    return;
+  }
   Operation operation = std::move(stream.queue.front());
   stream.queue.pop_front();
-  Device& device = it.devices[static_cast<std::size_t>(stream.device)];
+  if (operation.is_work && device.each.count() > 0) {
+    device.next_begins = std::chrono::steady_clock::now() + device.each;
+  }
   if (operation.is_work && device.operations_left >= 0 &&
       device.operations_left-- == 0) {
     device.lost = device.loss;
+    device.fault = std::chrono::steady_clock::now();
     drop_work(device.index);
     return;
   }
@@ -96,41 +136,47 @@ void drop_work(int device) {
   }
 }
 
-void run_until(const std::function<bool()>& done, const Stream* wanted) {
-  const auto fairness = static_cast<Fairness>(draw(3));
-  while (!done()) {
-    Stream* stream = choose(wanted, fairness);
-    if (stream == nullptr) {
-      report_bug("a wait that nothing ends");
-    }
-    run_next(*stream);
-  }
-  machine().arena.open(0);
-}
-
 bool can_go_on() {
-  bool waits = false;
   for (Stream& stream : machine().streams) {
     if (is_runnable(stream)) {
       return true;
     }
-    waits |= !stream.queue.empty() && stream.queue.front().waits_for_ranks;
   }
   machine().arena.open(0);
-  if (!waits) {
+  if (!wait_for_ranks() && !is_slow_at_work() && !hangs_at_work()) {
     report_bug("a wait that nothing ends");
   }
   return false;
 }
 
+void run_until(const std::function<bool()>& done, const Stream* wanted) {
+  const auto fairness = static_cast<Fairness>(draw(3));
+  while (!done()) {
+    Stream* stream = choose(wanted, fairness);
+    if (stream != nullptr) {
+      run_next(*stream);
+    } else if (wait_for_ranks()) {
+      // Other threads queue what ranks wait for.
+      machine().arena.open(0);
+      machine().mutex.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      machine().mutex.lock();
+    } else if (!is_slow_at_work()) {
+      report_bug(hangs_at_work() ? "a wait for a device that hangs"
+                                 : "a wait that nothing ends");
+    }
+  }
+  machine().arena.open(0);
+}
+
 cudaError_t finish(Stream& stream) {
   const std::uint64_t target = stream.num_queued;
   run_until([&] { return stream.num_done >= target; }, &stream);
-  return machine().devices[static_cast<std::size_t>(stream.device)].lost;
+  return device_of(stream).lost;
 }
 
 cudaError_t push(Stream& stream, Operation operation) {
-  Device& device = machine().devices[static_cast<std::size_t>(stream.device)];
+  Device& device = device_of(stream);
   if (stream.capture) {
     if (!stream.capture->is_valid) {
       return cudaErrorStreamCaptureInvalidated;

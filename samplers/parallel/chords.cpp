@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "samplers/parallel/check_range.h"
+#include "samplers/parallel/plan.h"
+
+namespace troupe::samplers {
+namespace {
+
+/// The point that each core begins at, core 0 at the first. The last core
+/// begins at 0.48 (two cores), 0.56, 0.64, 0.68, 0.72, 0.76 and 0.8 (eight) of
+/// the run. The starts before it stand at equal distances; near core 0 the
+/// distance halves, once from three cores on and twice from six on. Source: the
+/// released schedules of CHORDS for 50 steps and 4, 6 and 8 cores; the others
+/// are interpolated. Errors: Errc::invalid_argument where two cores would begin
+/// at one point.
+std::vector<int> core_starts(int cores, int num_calls) {
+  if (cores == 1) {
+    return {0};
+  }
+  const double last =
+      cores <= 4 ? 0.32 + 0.08 * cores : std::min(0.48 + 0.04 * cores, 0.9);
+  const int halves = cores >= 6 ? 2 : cores >= 3 ? 1 : 0;
+  const double gap = last / (cores - 1 - halves);
+  std::vector<int> starts = {0};
+  for (int core = 1; core < cores; ++core) {
+    const double share = core > halves ? gap * (core - halves)
+                                       : gap / (1 << (halves + 1 - core));
+    starts.push_back(static_cast<int>(std::lround(share * num_calls)));
+  }
+  return starts;
+}
+
+bool all_differ(const std::vector<int>& starts) {
+  return std::ranges::adjacent_find(starts) == starts.end();
+}
+
+/// Cores up to the one whose output is the result.
+int num_planned(const MethodOptions& options) {
+  return std::max(options.window_size - options.num_outputs + 1, 1);
+}
+
+/// A point of a core, and the network's output there.
+struct Seen {
+  int point = 0;
+  Slot state = kInitialSlot;
+  Slot output = 0;
+};
+
+struct Core {
+  int point = 0;
+  Slot state = kInitialSlot;
+  Seen now;   ///< what it evaluated in this round
+  Seen base;  ///< where it began, or was last corrected
+};
+
+/// CHORDS: cores go along the chain at once, each from a later point on. Core 0
+/// is the sequential run. Every other core begins where the core before it
+/// jumps to with its first model output. When that core comes to the point
+/// where this one began or was last corrected, its jump from there takes the
+/// place of this one's own: x + (newer jump − older jump). A core reads slower
+/// cores alone, so the plan has those up to the one whose result is wanted.
+/// Source: CHORDS, arXiv:2507.15260. Here the difference of the jumps is formed
+/// first, so no byte changes where both are equal.
+TaskList plan_chords(const MethodOptions& options, int num_calls) {
+  check_range("window_size", options.window_size, 1, num_calls,
+              "chords has so many cores");
+  check_range("num_outputs", options.num_outputs, 1, options.window_size,
+              "each core of chords ends with an output");
+  const std::vector<int> starts = core_starts(options.window_size, num_calls);
+  if (!all_differ(starts)) {
+    throw Error(Errc::invalid_argument, "window_size",
+                "cores of chords begin at different points: got " +
+                    std::to_string(options.window_size) + " cores for " +
+                    std::to_string(num_calls) + " model calls",
+                "use a smaller window, or more steps");
+  }
+  const int wanted = num_planned(options) - 1;
+  TaskList list;
+  const auto jump = [&list](const Seen& from, int to) {
+    return list
+        .add({.op = Op::jump,
+              .from = from.point,
+              .to = to,
+              .timestep_call = from.point,
+              .inputs = {from.state, from.output}})
+        .at(0);
+  };
+  std::vector<Core> cores(static_cast<std::size_t>(wanted) + 1);
+  for (int round = 0; cores.back().point < num_calls; ++round) {
+    // A core is read by the next one after it has gone on.
+    for (int i = 0; i <= std::min(round, wanted); ++i) {
+      Core& core = cores[static_cast<std::size_t>(i)];
+      const int next = core.point + 1;
+      const Slots made = list.add({.op = Op::evaluate,
+                                   .from = core.point,
+                                   .to = next,
+                                   .timestep_call = core.point,
+                                   .inputs = {core.state}},
+                                  2);
+      core.now = {core.point, core.state, made.at(0)};
+      core.state = made.at(1);
+      if (core.point == core.base.point) {
+        core.base = core.now;
+      }
+      const Seen& slower =
+          cores[static_cast<std::size_t>(std::max(i - 1, 0))].now;
+      if (i > 0 && slower.point == core.base.point) {
+        core.state = list.add({.op = Op::carry,
+                               .from = core.point,
+                               .to = next,
+                               .timestep_call = core.point,
+                               .inputs = {core.state, jump(slower, next),
+                                          jump(core.base, next)}})
+                         .at(0);
+        core.base.point = next;
+      }
+      core.point = next;
+      if (i == round && i < wanted) {
+        const int start = starts[static_cast<std::size_t>(i) + 1];
+        cores[static_cast<std::size_t>(i) + 1] = {
+            .point = start,
+            .state = jump(core.now, start),
+            .base = {.point = start}};
+      }
+      if (i == wanted) {
+        list.accept(core.state, core.point);
+      }
+    }
+  }
+  return list;
+}
+
+/// A core begins anywhere in the run, with what one jump gives.
+void check_chords_schedule(const MethodOptions& /*options*/,
+                           const Schedule& schedule) {
+  check_one_call_without_noise("chords", schedule);
+}
+
+/// A core for each worker, or for each output that is waited for.
+MethodOptions chords_defaults(const MethodChoices& choices, int num_calls,
+                              int num_workers) {
+  constexpr int kMost = 8;
+  MethodOptions options;
+  options.window_size = default_window(
+      std::max(num_workers, choices.num_outputs.value_or(1)), kMost, num_calls);
+  while (num_calls > 0 && options.window_size > 1 &&
+         !all_differ(core_starts(options.window_size, num_calls))) {
+    --options.window_size;
+  }
+  return options;
+}
+
+std::string_view chords_note(const MethodChoices& /*choices*/,
+                             const MethodOptions& options, int /*num_calls*/) {
+  return options.num_outputs == options.window_size
+             ? "chords with as many outputs as cores is exact and as slow as "
+               "one worker"
+             : "chords approximates: relative RMSE from the sequential latents "
+               "of the demo model is 0.11 with four cores (median of four runs "
+               "of 20 steps), and more with fewer: such pictures are visibly "
+               "worse; --outputs as large as --window gives their bytes";
+}
+
+}  // namespace
+
+extern constinit const MethodRow kChords{
+    .name = "chords",
+    .options = "window outputs",
+    .spreads = true,
+    .skips_points = true,
+    .defaults = chords_defaults,
+    .note = chords_note,
+    .plan = plan_chords,
+    .check = check_chords_schedule,
+    .approximates =
+        [](const MethodOptions& o) { return o.num_outputs < o.window_size; },
+    .useful_workers =
+        [](const MethodOptions& o, std::uint64_t samples) {
+          return samples * static_cast<std::uint64_t>(num_planned(o));
+        },
+    .most_rows = num_planned};
+
+}  // namespace troupe::samplers
