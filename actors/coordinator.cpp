@@ -241,10 +241,11 @@ class CoordinatorShell final : public CoordinatorActor::base {
     spec_.store->fetch(
         fetch.values,
         [self = CoordinatorActor(this), index = fetch.sample_index,
-         run = fetch.run,
+         run = fetch.run, number = fetch.number,
          is_rescue = fetch.is_rescue](std::vector<RemoteValue> gone) {
-          caf::anon_send(self, CoordinatorEvent(ValuesFetched{
-                                   index, run, std::move(gone), is_rescue}));
+          caf::anon_send(self,
+                         CoordinatorEvent(ValuesFetched{
+                             index, run, number, std::move(gone), is_rescue}));
         });
   }
   [[nodiscard]] CutKeeper& keeper() {

@@ -192,6 +192,7 @@ struct CancelSample {
 struct ValuesFetched {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
+  std::uint64_t number = 0;
   std::vector<RemoteValue> gone;
   bool is_rescue = false;  ///< see FetchValues
 };
@@ -232,6 +233,7 @@ using CoordinatorEvent = JoinedVariant<
 struct FetchValues {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
+  std::uint64_t number = 0;  ///< unique in the run
   std::vector<RemoteValue> values;
   bool is_rescue = false;  ///< they are not the result, but would be lost
 };

@@ -327,7 +327,7 @@ void CoordinatorPolicy::release_drained() {
 bool CoordinatorPolicy::rescue_values(int process) {
   bool is_needed = false;
   for (auto& [index, sample] : samples_) {
-    FetchValues fetch{index, sample.run, {}, true};
+    FetchValues fetch{index, sample.run, 0, {}, true};
     for (const Slot slot : needed_slots(sample)) {
       if (sample.values.is_only_at(slot, process)) {
         fetch.values.push_back({{index, sample.run, slot}, process});

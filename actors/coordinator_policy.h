@@ -140,6 +140,7 @@ class CoordinatorPolicy {
     bool is_decoded = false;
     enum class Result : std::uint8_t { elsewhere, asked_for, here };
     Result result{};                 ///< of this run: where it is, or will be
+    std::uint64_t result_fetch = 0;  ///< the newest FetchValues of the result
     TimePoint began;                 ///< this run
     double ticks = 0;  ///< spent on it since a call was last accepted
     bool was_taken_over = false;  ///< has changed its class to end sooner

@@ -169,7 +169,7 @@ void CoordinatorPolicy::ask_for_result(Sample& sample) {
   if (options_.decode) {
     results.push_back(kPixelsSlot);
   }
-  FetchValues fetch{sample.index, sample.run, {}};
+  FetchValues fetch{sample.index, sample.run, ++sample.result_fetch, {}};
   for (const Slot slot : results) {
     find_value(sample, slot, kHomeProcess, fetch.values);
     sample.values.expect(slot, kHomeProcess);
@@ -207,6 +207,9 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
   }
   for (const RemoteValue& value : event.gone) {
     sample.values.remove(value.name.slot, value.process);
+  }
+  if (event.number != sample.result_fetch) {
+    return;  // another worker decodes now, and its pixels were asked for
   }
   sample.result =
       event.gone.empty() ? Sample::Result::here : Sample::Result::elsewhere;

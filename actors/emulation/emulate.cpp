@@ -253,12 +253,12 @@ void Company::perform(DropRuns& drop) {
 }
 
 void Company::perform(FetchValues& fetch) {
-  stores_[kHomeProcess]->fetch(fetch.values, [this, index = fetch.sample_index,
-                                              run = fetch.run](
-                                                 std::vector<RemoteValue>
-                                                     gone) {
-    tell_coordinator(kHomeProcess, ValuesFetched{index, run, std::move(gone)});
-  });
+  stores_[kHomeProcess]->fetch(
+      fetch.values, [this, index = fetch.sample_index, run = fetch.run,
+                     number = fetch.number](std::vector<RemoteValue> gone) {
+        tell_coordinator(kHomeProcess,
+                         ValuesFetched{index, run, number, std::move(gone)});
+      });
 }
 
 void Company::perform(EndSample& end) {

@@ -102,8 +102,8 @@ class RandomCompany {
     } else if (!company_.fetches.empty() && random_.chance(0.5)) {
       const FetchValues fetch = company_.fetches.front();
       company_.fetches.pop_front();
-      company_.on(
-          ValuesFetched{fetch.sample_index, fetch.run, {}, fetch.is_rescue});
+      company_.on(ValuesFetched{
+          fetch.sample_index, fetch.run, fetch.number, {}, fetch.is_rescue});
       fetched_.push_back(fetch);
     } else if (!company_.cuts.empty() && random_.chance(0.5)) {
       cut_.push_back(company_.take_cut(random_.chance(0.7)));
@@ -162,12 +162,12 @@ class RandomCompany {
 
   void late_answers_to_itself() {
     const std::uint64_t unknown = kNobody + random_.below(9);
-    company_.hear(ValuesFetched{unknown, 0, {}, random_.chance(0.5)});
+    company_.hear(ValuesFetched{unknown, 0, 1, {}, random_.chance(0.5)});
     company_.hear(CutTaken{unknown, 0, random_.below(9), {}});
     for (const FetchValues& fetch : fetched_) {
       if (ended_.contains(fetch.sample_index)) {
-        company_.hear(ValuesFetched{fetch.sample_index, fetch.run, fetch.values,
-                                    fetch.is_rescue});
+        company_.hear(ValuesFetched{fetch.sample_index, fetch.run, fetch.number,
+                                    fetch.values, fetch.is_rescue});
       }
     }
     for (const TakeCut& cut : cut_) {

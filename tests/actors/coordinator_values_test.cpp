@@ -109,9 +109,10 @@ TEST(CoordinatorValues, EndsASampleWhenItsResultIsHome) {
   ASSERT_EQ(fetch.values.size(), 2U) << "latents and pixels";
   EXPECT_EQ(fetch.values[1].name.slot, kPixelsSlot);
   EXPECT_EQ(fetch.values[1].process, 1);
-  company.on(ValuesFetched{fetch.sample_index, fetch.run + 1, {}});
+  company.on(
+      ValuesFetched{fetch.sample_index, fetch.run + 1, fetch.number, {}});
   EXPECT_TRUE(company.reports.empty()) << "of another run";
-  company.on(ValuesFetched{fetch.sample_index, fetch.run, {}});
+  company.on(ValuesFetched{fetch.sample_index, fetch.run, fetch.number, {}});
   EXPECT_EQ(num_done(company), 1U);
   EXPECT_EQ(company.times_ended, 1);
   std::set<int> informed;
@@ -147,7 +148,7 @@ TEST(CoordinatorValues, AsksForPixelsWithTheGrantOfTheirDecode) {
     ASSERT_EQ(fetch.values.size(), 2U);
     EXPECT_EQ(fetch.values[1],
               (RemoteValue{{0, fetch.run, kPixelsSlot}, job.decoder + 1}));
-    const ValuesFetched here{fetch.sample_index, fetch.run, {}};
+    const ValuesFetched here{fetch.sample_index, fetch.run, fetch.number, {}};
     if (comes_first) {
       job.company.on(here);
       EXPECT_TRUE(job.company.reports.empty()) << "the decode has not ended";
@@ -172,12 +173,11 @@ TEST(CoordinatorValues, AsksWhoeverIsToDecodeNext) {
   const FetchValues again = job.company.fetches.at(1);
   EXPECT_EQ(again.values.back().name.slot, kPixelsSlot);
   EXPECT_EQ(again.values.back().process, other + 1);
-  // The first question gets no answer before the decode has ended.
-  job.company.on(ValuesFetched{0, first.run, {first.values[1]}});
-  EXPECT_EQ(job.company.fetches.size(), 2U) << "nobody has the pixels yet";
   EXPECT_TRUE(job.company.run_one(other));
-  EXPECT_EQ(job.company.fetches.size(), 3U);
-  job.company.on(ValuesFetched{0, first.run, {}});
+  job.company.on(ValuesFetched{0, first.run, first.number, {}});
+  EXPECT_EQ(num_done(job.company), 0U) << "an answer to the first question";
+  EXPECT_EQ(job.company.fetches.size(), 2U);
+  job.company.on(ValuesFetched{0, again.run, again.number, {}});
   EXPECT_EQ(num_done(job.company), 1U);
 }
 
@@ -187,14 +187,15 @@ TEST(CoordinatorValues, BeginsASampleAnewWhoseResultIsGone) {
   while (company.run_one(0)) {
   }
   const FetchValues fetch = company.fetches.at(0);
-  company.on(ValuesFetched{fetch.sample_index, fetch.run, fetch.values});
+  company.on(
+      ValuesFetched{fetch.sample_index, fetch.run, fetch.number, fetch.values});
   EXPECT_TRUE(company.workers_of_run.contains({0, 1}));
   EXPECT_EQ(company.dropped.back().last_run, 0U);
   while (company.run_one(0)) {
   }
   const FetchValues again = company.fetches.at(1);
   EXPECT_EQ(again.run, 1U);
-  company.on(ValuesFetched{again.sample_index, again.run, {}});
+  company.on(ValuesFetched{again.sample_index, again.run, again.number, {}});
   EXPECT_EQ(num_done(company), 1U);
   EXPECT_EQ(company.end.recoveries, 1);
 }

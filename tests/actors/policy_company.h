@@ -187,7 +187,7 @@ class Company {
       if (!fetches.empty()) {
         const FetchValues fetch = fetches.front();
         fetches.pop_front();
-        on(ValuesFetched{fetch.sample_index, fetch.run, {}});
+        on(ValuesFetched{fetch.sample_index, fetch.run, fetch.number, {}});
       }
       if (!intermediates.empty()) {
         copy();
@@ -390,8 +390,8 @@ inline void answer_fetches(Company& company) {
   while (!company.fetches.empty()) {
     const FetchValues fetch = company.fetches.front();
     company.fetches.pop_front();
-    company.on(
-        ValuesFetched{fetch.sample_index, fetch.run, {}, fetch.is_rescue});
+    company.on(ValuesFetched{
+        fetch.sample_index, fetch.run, fetch.number, {}, fetch.is_rescue});
   }
 }
 

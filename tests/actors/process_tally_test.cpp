@@ -53,7 +53,8 @@ TEST(ProcessTally, SharesBusyTimeAmongTheWorkersThatWereThere) {
     if (!company.fetches.empty()) {
       const FetchValues fetch = company.fetches.front();
       company.fetches.pop_front();
-      company.on(ValuesFetched{fetch.sample_index, fetch.run, {}});
+      company.on(
+          ValuesFetched{fetch.sample_index, fetch.run, fetch.number, {}});
     }
   }
   const ProcessWork& work = company.end.progress.processes.at(0).work;

@@ -62,7 +62,8 @@ void run_and(Company& company, const Check& check) {
     if (!company.fetches.empty()) {
       const FetchValues fetch = company.fetches.front();
       company.fetches.pop_front();
-      company.on(ValuesFetched{fetch.sample_index, fetch.run, {}});
+      company.on(
+          ValuesFetched{fetch.sample_index, fetch.run, fetch.number, {}});
     }
     check();
   }
@@ -138,7 +139,8 @@ TEST(ValueRoom, IsOverrunByTasksOfAProcessThatEndedAndByNothingElse) {
     while (!company.fetches.empty()) {
       const FetchValues fetch = company.fetches.front();
       company.fetches.pop_front();
-      company.on(ValuesFetched{fetch.sample_index, fetch.run, {}});
+      company.on(
+          ValuesFetched{fetch.sample_index, fetch.run, fetch.number, {}});
     }
   }
   EXPECT_EQ(in_flight(company).size(), 1U) << "one more than fits has begun";

@@ -14,20 +14,23 @@ void World::perform(FetchValues& fetch) {
   ledger_.asked(fetch);
   const std::uint64_t index = fetch.sample_index;
   const std::uint32_t run = fetch.run;
+  const std::uint64_t number = fetch.number;
   const bool is_rescue = fetch.is_rescue;
-  begin_fetch(
-      {.process = kHomeProcess,
-       .then =
-           [this, index, run, is_rescue](std::vector<RemoteValue> gone) {
-             queue_.add(now(), ToCoordinator{ValuesFetched{
-                                   index, run, std::move(gone), is_rescue}});
-           },
-       .is_awaited =
-           [this, is_rescue](const ValueName& name) {
-             // A process may have taken the value meanwhile and freed it.
-             return is_current(name) && (!is_rescue || is_listed(name));
-           }},
-      fetch.values);
+  begin_fetch({.process = kHomeProcess,
+               .then =
+                   [this, index, run, number,
+                    is_rescue](std::vector<RemoteValue> gone) {
+                     queue_.add(now(), ToCoordinator{ValuesFetched{
+                                           index, run, number, std::move(gone),
+                                           is_rescue}});
+                   },
+               .is_awaited =
+                   [this, is_rescue](const ValueName& name) {
+                     // A process may have taken the value meanwhile and freed
+                     // it.
+                     return is_current(name) && (!is_rescue || is_listed(name));
+                   }},
+              fetch.values);
 }
 
 /// As CutKeeper::copy.
