@@ -60,6 +60,7 @@ constexpr const char* list_of(samplers::Accept) {
   return "first_failing settled";
 }
 constexpr const char* list_of(samplers::CutShape) { return "chain onion"; }
+constexpr const char* list_of(samplers::StaleAt) { return "latents cuts"; }
 constexpr const char* list_of(samplers::Anchor) { return "draft fresh"; }
 
 template <typename T>

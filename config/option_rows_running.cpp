@@ -180,6 +180,11 @@ std::span<const Option> running_rows() {
        "pipeline, stale: chain, or onion: a worker has blocks and those that "
        "take their skips (UNet), so that skips cross no link",
        kMethodGroup, kMethods, field(&Method::cut), "the cheaper one"},
+      {"stale-at", "", 0, "KIND",
+       "stale: latents (the first part drafts those of its step) or cuts "
+       "(AsyncDiff)",
+       kMethodGroup, kMethods, field(&Method::stale_at),
+       "latents; cuts with --preset or --stride 2"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
        kMethodGroup, kMethods, parsed(&Method::ages, parse_ages), "1"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,
@@ -190,7 +195,7 @@ std::span<const Option> running_rows() {
       {"final-fresh", "final-fresh-steps", 0, "N",
        "stale, draft: exact steps at the end", kMethodGroup, kMethods,
        whole(&Method::final_fresh_steps, 0),
-       "a tenth of the model calls; 0 with --preset, and for draft"},
+       "0; a tenth of the model calls with --stale-at cuts"},
       {"device", "devices", 0, "LIST",
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
        often(kSample | kBench) | kComputes | kEncode,

@@ -99,6 +99,7 @@ void visit_choices(Visitor& visit, Options&... o) {
   visit(Key{"final_fresh_steps", "exact steps at the end"},
         o.final_fresh_steps...);
   visit(Key{"cut", "stale: chain or onion"}, o.cut...);
+  visit(Key{"stale_at", "stale: latents or cuts"}, o.stale_at...);
   visit(Key{"anchor", "draft: where drafts begin"}, o.anchor...);
   visit(Key{"num_outputs", "chords: outputs waited for"}, o.num_outputs...);
   visit(Key{"iterations", "parareal: corrections"}, o.iterations...);

@@ -117,6 +117,11 @@ enum class Accept : std::uint8_t { first_failing, settled };
 /// with one at the refined state (see samplers/parallel/draft.cpp).
 enum class Anchor : std::uint8_t { draft, fresh };
 
+/// What is old in a stale pipeline: the latents that the first part begins
+/// with, of which it makes a draft for its own step, or what a part hands to
+/// the next one (AsyncDiff).
+enum class StaleAt : std::uint8_t { latents, cuts };
+
 /// Where a network is cut in parts: one behind the other, or like an onion,
 /// whose layers each have first blocks and the last blocks that take their
 /// skips. An onion of N parts has 2 N − 1 segments: inward, the core, outward.
@@ -154,9 +159,10 @@ struct MethodOptions {
   /// one gets more of the network. Empty: all are equally fast.
   std::vector<double> segment_speeds = {};
   CutShape cut = CutShape::chain;
-  int age = 1;                 ///< stale: steps by which each cut may lag
-  std::vector<int> ages = {};  ///< stale: one per cut; overrides `age`
-  int stride = 1;              ///< stale: 2 is AsyncDiff's, one more executor
+  StaleAt stale_at = StaleAt::cuts;  ///< stale; its row has a job's default
+  int age = 1;                       ///< stale: steps by which each cut may lag
+  std::vector<int> ages = {};        ///< stale: one per cut; overrides `age`
+  int stride = 1;  ///< stale: 2 is AsyncDiff's, one more executor
   int warmup_steps = 1;
   int final_fresh_steps = 0;
   /// stale: the graph as it was drawn when the job was submitted; null: drawn
@@ -180,6 +186,7 @@ struct MethodChoices {
   std::optional<int> num_segments;
   std::vector<double> segment_speeds;
   std::optional<CutShape> cut;  ///< unset: the cheaper one
+  std::optional<StaleAt> stale_at;
   std::vector<int> ages;
   std::optional<int> stride;
   std::optional<int> warmup_steps;

@@ -123,9 +123,10 @@ void check_stale_graph(const GraphTable& table, const MethodOptions& options,
 /// executor (part num_segments) that fires for that step, one step staler,
 /// while the first fires for its own. The phase follows the warm-up, so that
 /// any warm-up is legal. In an onion the age is that of what comes back over a
-/// cut; all else is of its own step. Costs are cost_of_part for what a part
-/// does in a step, and 0 for the solver step. Errors: Errc::invalid_argument
-/// with the option's name.
+/// cut; all else is of its own step. With StaleAt::latents the ages of all cuts
+/// together are that of the latents which the first segment reads. Costs are
+/// cost_of_part for what a part does in a step, and 0 for the solver step.
+/// Errors: Errc::invalid_argument with the option's name.
 [[nodiscard]] MarkedGraph make_stale_graph(const MethodOptions& options);
 
 /// An onion's parts have two segments, but the core: 2; else 1.

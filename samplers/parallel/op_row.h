@@ -106,6 +106,7 @@ void run_combine(const OpRun& run, OpTasks tasks);
 void run_step(const OpRun& run, OpTasks tasks);
 void run_jump(const OpRun& run, OpTasks tasks);
 void run_carry(const OpRun& run, OpTasks tasks);
+void run_coast(const OpRun& run, OpTasks tasks);
 void run_sweep(const OpRun& run, OpTasks tasks);
 void run_decode(const OpRun& run, OpTasks tasks);
 
@@ -133,8 +134,9 @@ inline constexpr auto kOpTable = [] {
         .outputs = {{1, 2}, {output, state}},
         .step = StepPlaces{.state = 2, .next_state = 1},
         .run = run_combine},
+       // A third input is the draft that the network saw in the state's place.
        {.name = "step",
-        .inputs = {{2, 2}, {state, output}},
+        .inputs = {{2, 3}, {state, output, state}},
         .outputs = {{1, 1}, {state}},
         .step = StepPlaces{.state = 0, .model_output = 1, .next_state = 0},
         .run = run_step},
@@ -175,7 +177,17 @@ inline constexpr auto kOpTable = [] {
        {.name = "carry",
         .inputs = {{3, 3}, {state, state, state}},
         .outputs = {{1, 1}, {state}},
-        .run = run_carry}});
+        .run = run_carry},
+       // From the state of point `from` by the solver's own steps, as if the
+       // clean sample stayed that of an earlier evaluation (coast.h). In: that
+       // state; the latents that the network saw, and its output. Out: the last
+       // points up to `to`, without history. Coefficient: the call of the
+       // evaluation.
+       {.name = "coast",
+        .inputs = {{3, 3}, {state, state, output}},
+        .outputs = {{1, kOneForEachCall}, {}},
+        .coefficients = {1, 1},
+        .run = run_coast}});
 }();
 
 /// What a task computes: a row, which lives as long as the program.
@@ -205,6 +217,7 @@ class Op {
   static const Op decode;
   static const Op jump;
   static const Op carry;
+  static const Op coast;
 
  private:
   const OpRow* row_;
@@ -228,5 +241,6 @@ inline constexpr Op Op::sweep = op_named("sweep");
 inline constexpr Op Op::decode = op_named("decode");
 inline constexpr Op Op::jump = op_named("jump");
 inline constexpr Op Op::carry = op_named("carry");
+inline constexpr Op Op::coast = op_named("coast");
 
 }  // namespace troupe::samplers

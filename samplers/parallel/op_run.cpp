@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/copy.h"
+#include "samplers/parallel/coast.h"
 
 namespace troupe::samplers {
 namespace {
@@ -76,13 +77,22 @@ void OpRun::write_state(const BoundTask& bound, Slot slot, int point,
   queued.write(bound, slot, std::move(state));
 }
 
-void OpRun::take_step(const BoundTask& bound,
-                      const Tensor& model_output) const {
+void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
+                      const Tensor& seen) const {
   const Task& task = bound.task;
   const StepSlots slots = *step_of(task);
-  const SolverState before = state(bound, slots.state);
+  SolverState before = state(bound, slots.state);
+  const Tensor now = before.latents;
+  if (!seen.empty()) {
+    before.latents = seen;
+  }
   SolverState next = step(ctx, schedule, task.from, task.to, before,
                           model_output, bound.sample_index, noise);
+  if (!seen.empty()) {
+    // In place: the step's latents are new and nobody else's.
+    kernels::add_carry(ctx, next.latents, response_carry(schedule, task.from),
+                       now, seen, next.latents);
+  }
   queued.verdicts.push_back(
       {&bound,
        [run = *this, &bound, latents = before.latents,

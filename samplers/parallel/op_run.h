@@ -37,8 +37,12 @@ struct OpRun {
   /// point: model calls that led to the state.
   void write_state(const BoundTask& bound, Slot slot, int point,
                    SolverState state) const;
-  /// The solver step that the task takes.
-  void take_step(const BoundTask& bound, const Tensor& model_output) const;
+  /// The solver step that the task takes. seen: the latents that the network
+  /// saw; empty: those of the state. Of others the step is
+  /// step(seen) + J · (state − seen), J `response_carry`; of the same
+  /// bytes it is the sequential run's.
+  void take_step(const BoundTask& bound, const Tensor& model_output,
+                 const Tensor& seen = {}) const;
   /// Throws the error, with the first block of the network that makes a NaN or
   /// an infinity of these latents, if the evaluator can say it.
   [[noreturn]] void name_block(const BoundTask& bound, int call,

@@ -83,7 +83,10 @@ void run_combine(const OpRun& run, OpTasks tasks) {
 }
 
 void run_step(const OpRun& run, OpTasks tasks) {
-  run.take_step(*tasks.front(), run.tensor(*tasks.front(), 1));
+  const BoundTask& bound = *tasks.front();
+  const bool has_draft = bound.task.inputs.size() > 2;
+  run.take_step(bound, run.tensor(bound, 1),
+                has_draft ? run.latents(bound, 2) : Tensor());
 }
 
 void run_jump(const OpRun& run, OpTasks tasks) {

@@ -19,6 +19,10 @@ std::vector<int> checked_ages(const MethodOptions& options) {
   require(options.cut == CutShape::chain || options.stride == 1,
           Errc::invalid_argument, "stride",
           "an onion has one executor for each part: got 2, expected 1");
+  require(options.stale_at == StaleAt::cuts || options.stride == 1,
+          Errc::invalid_argument, "stride",
+          "drafts are made for every step: got 2, expected 1",
+          "use --stale-at cuts for two steps per round");
   const auto cuts = static_cast<std::size_t>(options.num_segments - 1);
   std::vector<int> ages = options.ages;
   if (ages.empty()) {
@@ -121,13 +125,21 @@ GraphTable onion_table(const MethodOptions& options,
 }  // namespace
 
 MarkedGraph make_stale_graph(const MethodOptions& options) {
-  const std::vector<int> ages = checked_ages(options);
+  std::vector<int> ages = checked_ages(options);
   if (options.graph != nullptr) {
     return MarkedGraph(*options.graph);
+  }
+  const int all_ages = std::accumulate(ages.begin(), ages.end(), 0);
+  const bool is_at_latents = options.stale_at == StaleAt::latents;
+  if (is_at_latents) {
+    ages.assign(ages.size(), 0);
   }
   GraphTable table = options.cut == CutShape::onion
                          ? onion_table(options, ages)
                          : chain_table(options, ages);
+  if (is_at_latents) {
+    table.edges.front().age = all_ages;  // what the first segment reads
+  }
   table.warmup_steps = options.warmup_steps;
   table.final_fresh_steps = options.final_fresh_steps;
   return MarkedGraph(std::move(table));

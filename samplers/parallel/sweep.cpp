@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
+#include "samplers/parallel/coast.h"
 #include "samplers/parallel/op_run.h"
-#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -37,44 +38,23 @@ double carry_of(Carry kind, const Schedule& schedule, int call) {
   throw Error(Errc::internal, "sweep", "an unknown kind of carry");
 }
 
-/// Walks on from the newest point by the solver's own steps, as if the clean
-/// samples went on along the line through those of the round's first and last
-/// evaluation. Clean samples, since a network that is off by δ sees noise that
-/// is off by δ/σ, and a guess made of it would be off by more each round. The
-/// ends of the round, since neighbours differ by less than rounding in bf16.
-void walk_on(ExecContext& ctx, const SweepInput& input,
-             std::vector<SolverState>& states) {
-  const Tensor last =
-      denoised(ctx, input.schedule, input.call, input.old_here, input.output);
-  Tensor first;
-  if (!input.first_here.empty()) {
-    first = denoised(ctx, input.schedule, input.first_call, input.first_here,
-                     input.first_output);
-  }
-  SolverState state = states.back();
-  for (std::size_t i = 0; i < input.num_guesses; ++i) {
-    const int call = input.call + 1 + static_cast<int>(i);
-    const double ahead = first.empty()
-                             ? 0.0
-                             : static_cast<double>(call - input.call) /
-                                   (input.call - input.first_call);
-    const Tensor clean = weighted_sum(ctx, Memory::lasting,
-                                      {{1.0 + ahead, &last}, {-ahead, &first}});
-    state = step(ctx, input.schedule, call, call + 1, state,
-                 output_for(ctx, input.schedule, call, state.latents, clean,
-                            input.output),
-                 input.sample_index, input.noise);
-    SolverState guess;
-    guess.latents = state.latents;
-    states.push_back(std::move(guess));
-  }
-}
-
-/// The points after the window, of which nothing is known yet.
+/// The points after the window, of which nothing is known yet. A line goes
+/// through the ends of the round: neighbours differ by less than rounding in
+/// bf16.
 void add_guesses(ExecContext& ctx, const SweepInput& input,
                  std::vector<SolverState>& states) {
   if (input.guess == InitialGuess::linear_x0) {
-    return walk_on(ctx, input, states);
+    const CleanLine line{.call = input.call,
+                         .latents = input.old_here,
+                         .output = input.output,
+                         .older_call = input.first_call,
+                         .older_latents = input.first_here,
+                         .older_output = input.first_output};
+    std::ranges::move(
+        coast(ctx, input.schedule, input.noise, input.sample_index, line,
+              input.call + 1, states.back(), input.num_guesses),
+        std::back_inserter(states));
+    return;
   }
   const Tensor last = states.back().latents;
   for (std::size_t i = 0; i < input.num_guesses; ++i) {

@@ -64,13 +64,16 @@ TEST(Onion, ThatIsStaleHasBytesOfItsOwnWhoeverRunsIt) {
   const auto sample = [&](const Arguments& more) {
     return done(unet_job("sample", more))["latents_xxh3"];
   };
-  const Arguments onion = onion_of(3, "stale");
+  const Arguments onion = joined(onion_of(3, "stale"), {"--stale-at", "cuts"});
   const auto expected =
       sample(joined(onion, {"--workers", "3", "-o", folder.path("a.png")}));
   EXPECT_EQ(sample(joined(onion, {"--workers", "1"})), expected);
   EXPECT_EQ(sample(joined(onion, {"--workers", "2"})), expected);
-  EXPECT_NE(sample({"--method", "stale", "--cut", "chain", "--segments", "3"}),
-            expected);
+  const Arguments chain = {"--method", "stale",      "--cut",
+                           "chain",    "--segments", "3"};
+  EXPECT_NE(sample(joined(chain, {"--stale-at", "cuts"})), expected);
+  EXPECT_EQ(sample(chain), sample(onion_of(3, "stale")))
+      << "drafts go through the whole network, however it is cut";
   EXPECT_NE(sample({"--method", "sequential"}), expected);
   // The recipe says how it was cut.
   const auto again = run(
@@ -138,10 +141,11 @@ TEST(Onion, IsTakenWhereItIsQuicker) {
 TEST(Onion, ThatIsStaleComesNearItsBound) {
   for (int parts = 2; parts <= 4; ++parts) {
     const Arguments onion = onion_of(parts, "stale");
-    Arguments arguments = unet_job(
-        "bench", joined({"--emulate", std::to_string(parts), "--step-ms", "138",
-                         "--link-gbps", "0.025", "--final-fresh", "0"},
-                        Arguments(onion.begin(), onion.end() - 2)));
+    Arguments arguments =
+        unet_job("bench", joined({"--emulate", std::to_string(parts),
+                                  "--step-ms", "138", "--link-gbps", "0.025",
+                                  "--stale-at", "cuts", "--final-fresh", "0"},
+                                 Arguments(onion.begin(), onion.end() - 2)));
     *(std::ranges::find(arguments, "--steps") + 1) = "50";
     const auto row = done(arguments)["rows"].back();
     EXPECT_LE(row["over_lower_bound"].get<double>(), 1 / 0.95);

@@ -271,9 +271,10 @@ TEST(Sample, CutsTheNetworkByTheSpeedsOfItsWorkers) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.json()["latents_xxh3"];
   };
-  const auto stale = latents({"--method", "stale", "--json"});
-  const auto unequal =
-      latents({"--method", "stale", "--segment-speeds", "1,3", "--json"});
+  const auto stale =
+      latents({"--method", "stale", "--stale-at", "cuts", "--json"});
+  const auto unequal = latents({"--method", "stale", "--stale-at", "cuts",
+                                "--segment-speeds", "1,3", "--json"});
   EXPECT_NE(unequal, stale);
   EXPECT_EQ(run({"sample", "--from", folder.path("speeds.png"), "-o",
                  folder.path("again.png"), "--random-weights", "dit-tiny"})

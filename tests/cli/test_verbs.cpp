@@ -463,7 +463,7 @@ TEST(BenchVerb, ShowsWhatPicardSavesOnTheDemoModel) {
   EXPECT_GT(picard["relative_rmse"], 0.0) << "it approximates";
 }
 
-TEST(BenchVerb, ShowsThatStaleDefaultsComeNearerThanNoFreshLastSteps) {
+TEST(BenchVerb, ShowsThatStaleDefaultsComeNearest) {
   const auto error = [](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {
         "bench",      "--model", TROUPE_DEMO, "--class",  "26",
@@ -477,7 +477,9 @@ TEST(BenchVerb, ShowsThatStaleDefaultsComeNearerThanNoFreshLastSteps) {
   };
   const double usual = error({});
   EXPECT_GT(usual, 0.0) << "it approximates";
-  EXPECT_LT(usual, error({"--final-fresh", "0"}));
+  const double at_cuts = error({"--stale-at", "cuts"});
+  EXPECT_LT(usual, at_cuts / 2);
+  EXPECT_LT(at_cuts, error({"--stale-at", "cuts", "--final-fresh", "0"}));
 }
 
 }  // namespace

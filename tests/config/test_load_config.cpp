@@ -360,7 +360,8 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   EXPECT_TRUE(starts_with("ages", std::to_string(method.age)));
   EXPECT_TRUE(starts_with("stride", std::to_string(method.stride)));
   EXPECT_TRUE(starts_with("warmup", std::to_string(method.warmup_steps)));
-  EXPECT_TRUE(starts_with("final-fresh", "a tenth of the model calls"));
+  EXPECT_TRUE(starts_with("final-fresh", "0; a tenth of the model calls"));
+  EXPECT_TRUE(starts_with("stale-at", "latents; cuts with --preset"));
   EXPECT_TRUE(starts_with("workers", "as many as the devices"));
 }
 

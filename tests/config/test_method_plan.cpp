@@ -216,9 +216,25 @@ TEST(MethodPlan, ReadsAToleranceThatIsNamedAloneAsParaDigms) {
   EXPECT_EQ(options().tolerance, 0) << "ParaDiGMS's rule has no default";
 }
 
-TEST(MethodPlan, EndsAStaleRunWithFreshStepsUnlessAPresetSaysNone) {
+TEST(MethodPlan, DraftsTheLatentsOfAStaleRunUnlessItsStrideIsTwo) {
   Config config;
   config.method.kind = MethodKind::stale;
+  const auto stale_at = [&config] {
+    return make_plan(config, {.num_blocks = 8, .num_calls = 20})
+        .method.stale_at;
+  };
+  EXPECT_EQ(stale_at(), samplers::StaleAt::latents);
+  config.method.stride = 2;
+  EXPECT_EQ(stale_at(), samplers::StaleAt::cuts);
+  config.method.stride.reset();
+  config.method.preset = "asyncdiff";
+  EXPECT_EQ(stale_at(), samplers::StaleAt::cuts);
+}
+
+TEST(MethodPlan, EndsARunOfStaleCutsWithFreshStepsUnlessAPresetSaysNone) {
+  Config config;
+  config.method.kind = MethodKind::stale;
+  config.method.stale_at = samplers::StaleAt::cuts;
   const auto fresh = [&](int calls) {
     return make_plan(config, {.num_blocks = 8, .num_calls = calls})
         .method.final_fresh_steps;
@@ -229,6 +245,8 @@ TEST(MethodPlan, EndsAStaleRunWithFreshStepsUnlessAPresetSaysNone) {
   config.method.final_fresh_steps = 0;
   EXPECT_EQ(fresh(50), 0) << "a recipe names it, whatever the default is";
   config.method.final_fresh_steps.reset();
+  config.method.stale_at.reset();
+  EXPECT_EQ(fresh(50), 0) << "drafts need none";
   config.method.kind.reset();
   config.method.preset = "asyncdiff";
   EXPECT_EQ(fresh(50), 0) << "AsyncDiff's";

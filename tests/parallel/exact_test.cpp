@@ -135,6 +135,14 @@ TEST_P(ExactFor, StaleWithAllAgesZeroEqualsSequential) {
   expect_sequential({.kind = MethodKind::stale, .num_segments = 3, .age = 0});
   expect_sequential(
       {.kind = MethodKind::stale, .num_segments = 3, .ages = {0, 0}});
+  expect_sequential({.kind = MethodKind::stale,
+                     .num_segments = 3,
+                     .stale_at = StaleAt::latents,
+                     .age = 0});
+  expect_sequential({.kind = MethodKind::stale,
+                     .num_segments = 3,
+                     .stale_at = StaleAt::latents,
+                     .warmup_steps = bench_.calls()});
 }
 
 TEST_P(ExactFor, StaleWithAllAgesZeroEqualsSequentialForAnyNumberOfSegments) {

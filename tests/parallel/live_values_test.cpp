@@ -207,6 +207,10 @@ std::vector<MethodOptions> cases() {
                  .warmup_steps = 3,
                  .final_fresh_steps = 2});
   all.push_back({.kind = MethodKind::stale, .num_segments = 2, .stride = 2});
+  all.push_back({.kind = MethodKind::stale,
+                 .num_segments = 4,
+                 .stale_at = StaleAt::latents,
+                 .warmup_steps = 3});
   all.push_back({.kind = MethodKind::pipeline,
                  .num_segments = 3,
                  .cut = CutShape::onion});

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "kernels/copy.h"
 #include "samplers/parallel/plan.h"
+#include "samplers/solver.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -211,6 +215,81 @@ TEST(Plan, SaysWhatASampleTakesOnFewerWorkers) {
   EXPECT_DOUBLE_EQ(turn_of(cfg, {.num_calls = 10, .num_workers = 2}).latency,
                    5);
   EXPECT_EQ(most_tasks(cfg, 10), 30);
+}
+
+/// A network that sees the same clean sample whatever the latents are: drafts
+/// are then the points themselves.
+struct KnowsTheCleanSample : ToyEvaluator {
+  explicit KnowsTheCleanSample(const Schedule& of)
+      : ToyEvaluator(Shape{1, 3, 5}, 3, learns_variance(of.options())),
+        schedule(of) {}
+
+  void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override {
+    for (EvaluateRow& row : rows) {
+      fill(ctx, row.timestep, row.latents, row.output);
+    }
+  }
+  void run_segment(ExecContext& ctx, int segment,
+                   std::span<SegmentRow> rows) override {
+    for (SegmentRow& row : rows) {
+      if (segment == 0) {
+        row.boundary = {{"x", kernels::clone(ctx, row.latents)}};
+      }
+      if (segment + 1 == num_segments()) {
+        fill(ctx, row.timestep, row.boundary[0].tensor, row.output);
+      }
+    }
+  }
+
+ private:
+  void fill(ExecContext& ctx, double timestep, const Tensor& scaled,
+            Tensor& out) const {
+    int call = 0;
+    while (schedule.timestep(call) != timestep) {
+      ++call;
+    }
+    Tensor ones = Tensor::zeros(latent_shape(), DType::f32);
+    std::ranges::fill(ones.span<float>(), 1.0F);
+    const Tensor scale = scale_model_input(ctx, schedule, call, ones);
+    Tensor latents = kernels::clone(ctx, scaled);
+    Tensor clean = Tensor::zeros(latent_shape(), DType::f32);
+    for (std::size_t i = 0; i < 15; ++i) {
+      latents.span<float>()[i] /= scale.span<float>()[i];
+      clean.span<float>()[i] = 0.1F * static_cast<float>(i) - 0.7F;
+    }
+    const Tensor output = output_for(ctx, schedule, call, latents, clean,
+                                     Tensor::zeros(out.shape(), DType::f32));
+    kernels::copy(ctx, output, out);
+  }
+
+  const Schedule& schedule;
+};
+
+TEST(Drafts, AreThePointsOfANetworkThatKnowsTheCleanSample) {
+  for (const SolverCase& solver : solver_cases(10)) {
+    if (solver.options.rescale_betas_zero_snr) {
+      continue;  // of pure noise an output does not say the clean sample
+    }
+    Bench bench(solver.options);
+    KnowsTheCleanSample network(bench.schedule);
+    const std::map<int, Tensor> expected = points_of(
+        bench, network, {.kind = MethodKind::pipeline, .num_segments = 3});
+    for (const MethodOptions& options :
+         {MethodOptions{.kind = MethodKind::draft, .window_size = 3},
+          MethodOptions{.kind = MethodKind::draft,
+          .window_size = 3,
+          .anchor = Anchor::fresh},
+          MethodOptions{.kind = MethodKind::stale,
+          .num_segments = 3,
+          .stale_at = StaleAt::latents}}) {
+      const std::map<int, Tensor> points = points_of(bench, network, options);
+      ASSERT_EQ(points.size(), expected.size());
+      for (const auto& [call, latents] : points) {
+        EXPECT_LE(rmse(latents, expected.at(call)), 1e-4)
+            << solver.name << ", " << options.kind->name << ", point " << call;
+      }
+    }
+  }
 }
 
 TEST(Plan, RefusesMoreTasksThanFit) {

@@ -49,6 +49,11 @@ std::vector<MethodOptions> varieties(MethodKind kind) {
     all.push_back(
         {.kind = kind, .num_segments = 3, .cut = samplers::CutShape::onion});
   }
+  if (kind->takes("stale-at")) {
+    all.push_back({.kind = kind,
+                   .num_segments = 3,
+                   .stale_at = samplers::StaleAt::latents});
+  }
   if (kind->takes("stride")) {
     all.push_back({.kind = kind, .num_segments = 2, .stride = 2});
     all.push_back({.kind = kind,
