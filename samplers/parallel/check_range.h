@@ -55,12 +55,12 @@ inline int rows_of_window(const MethodOptions& options) {
 /// For methods that begin in the middle of a run.
 /// Errors: Errc::unsupported for a solver that draws noise in its steps, or
 /// calls the network more than once a step.
-inline void check_one_call_without_noise(const char* method,
+inline void check_one_call_without_noise(const MethodOptions& options,
                                          const Schedule& schedule) {
   const bool draws = schedule.is_stochastic();
   if (draws || schedule.num_steps() != schedule.num_model_calls()) {
     throw Error(Errc::unsupported, "method",
-                std::string(method) + " needs a sampler that " +
+                std::string(options.kind->name) + " needs a sampler that " +
                     (draws ? "draws no noise in its steps"
                            : "calls the network once a step"),
                 "use --sampler ddim, dpm++2m, unipc, euler or flow, or "

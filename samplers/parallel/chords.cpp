@@ -134,12 +134,6 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
   return list;
 }
 
-/// A core begins anywhere in the run, with what one jump gives.
-void check_chords_schedule(const MethodOptions& /*options*/,
-                           const Schedule& schedule) {
-  check_one_call_without_noise("chords", schedule);
-}
-
 /// A core for each worker, or for each output that is waited for.
 MethodOptions chords_defaults(const MethodChoices& choices, int num_calls,
                               int num_workers) {
@@ -175,7 +169,7 @@ extern constinit const MethodRow kChords{
     .defaults = chords_defaults,
     .note = chords_note,
     .plan = plan_chords,
-    .check = check_chords_schedule,
+    .check = check_one_call_without_noise,
     .approximates =
         [](const MethodOptions& o) { return o.num_outputs < o.window_size; },
     .useful_workers =

@@ -125,13 +125,8 @@ void check_stale_graph(const GraphTable& table, const MethodOptions& options,
 /// any warm-up is legal. In an onion the age is that of what comes back over a
 /// cut; all else is of its own step. With StaleAt::latents the ages of all cuts
 /// together are that of the latents which the first segment reads. Costs are
-/// cost_of_part for what a part does in a step, and 0 for the solver step.
+/// 1 for a segment, 2 for the core of an onion, and 0 for the solver step.
 /// Errors: Errc::invalid_argument with the option's name.
 [[nodiscard]] MarkedGraph make_stale_graph(const MethodOptions& options);
-
-/// An onion's parts have two segments, but the core: 2; else 1.
-[[nodiscard]] constexpr int cost_of_part(CutShape cut) {
-  return cut == CutShape::onion ? 2 : 1;
-}
 
 }  // namespace troupe::samplers

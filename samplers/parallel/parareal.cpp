@@ -88,12 +88,6 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
   return list;
 }
 
-/// A block begins anywhere in the run, with what one jump gives.
-void check_parareal_schedule(const MethodOptions& /*options*/,
-                             const Schedule& schedule) {
-  check_one_call_without_noise("parareal", schedule);
-}
-
 std::string_view parareal_note(const MethodChoices& /*choices*/,
                                const MethodOptions& options,
                                int /*num_calls*/) {
@@ -124,7 +118,7 @@ extern constinit const MethodRow kParareal{
         },
     .note = parareal_note,
     .plan = plan_parareal,
-    .check = check_parareal_schedule,
+    .check = check_one_call_without_noise,
     .approximates =
         [](const MethodOptions& o) { return o.iterations < o.window_size; },
     .useful_workers = workers_of_window,

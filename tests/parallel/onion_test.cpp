@@ -257,7 +257,7 @@ TEST(Onion, HasLatentsOfItsAgesAfterARampAndFreshOnesAroundIt) {
 
 TEST(Onion, OfSeveralPartsRunsAtTheirSpeedAtAgeOne) {
   for (int parts = 1; parts <= 5; ++parts) {
-    const int unit = cost_of_part(CutShape::onion);
+    const int unit = 2;  // a part has two segments
     const MarkedGraph stale = make_stale_graph(stale_onion(parts));
     EXPECT_EQ(stale.device_load(), (Ratio{unit, 1}));
     EXPECT_EQ(stale.steady_period(), (Ratio{unit, 1}));
