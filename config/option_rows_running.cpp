@@ -131,8 +131,8 @@ std::span<const Option> running_rows() {
       {"preset", "", 0, "NAME", "asyncdiff (stride 1) or asyncdiff2 (stride 2)",
        kMethodGroup, often(kBench) | kMethods, preset_field(), "none"},
       {"window", "window-size", 0, "N",
-       "picard, draft: timesteps evaluated at once; chords: cores; parareal: "
-       "blocks",
+       "picard, taa, draft: timesteps evaluated at once; chords: cores; "
+       "parareal: blocks",
        kMethodGroup, often(kBench) | kMethods, whole(&Method::window_size, 1),
        "one per worker, from 2 to 8 (draft: to 3); 8 with --accept "
        "first_failing"},
@@ -146,10 +146,12 @@ std::span<const Option> running_rows() {
       {"iterations", "", 0, "N",
        "parareal: corrections; as many as blocks: exact", kMethodGroup,
        kMethods, whole(&Method::iterations, 1), "1"},
+      {"memory", "", 0, "N", "taa: iterates that are mixed; 1: none, as picard",
+       kMethodGroup, kMethods, whole(&Method::memory, 1), "2"},
       {"tolerance", "tol", 0, "X",
        by_verb({{kMethods,
-                 "picard: a point that changes less is final, 0 is bit-equal "
-                 "to sequential"},
+                 "picard, taa: a point that changes less is final, 0 is "
+                 "bit-equal to sequential"},
                 {kVerify,
                  "with --against: values that differ by at most X times the "
                  "other file's largest |element| (of each tensor; 255 for "

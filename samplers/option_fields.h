@@ -88,7 +88,7 @@ void visit_choices(Visitor& visit, Options&... o) {
   using Key = FieldKey;
   visit(Key{"window_size", "points, cores or blocks at once"},
         o.window_size...);
-  visit(Key{"tolerance", "picard: 0 is exact"}, o.tolerance...);
+  visit(Key{"tolerance", "picard, taa: 0 is exact"}, o.tolerance...);
   visit(Key{"carry", "picard: identity, coefficient or deviation"}, o.carry...);
   visit(Key{"initial_guess", "picard: of points that enter"},
         o.initial_guess...);
@@ -103,6 +103,7 @@ void visit_choices(Visitor& visit, Options&... o) {
   visit(Key{"anchor", "draft: where drafts begin"}, o.anchor...);
   visit(Key{"num_outputs", "chords: outputs waited for"}, o.num_outputs...);
   visit(Key{"iterations", "parareal: corrections"}, o.iterations...);
+  visit(Key{"memory", "taa: iterates that are mixed"}, o.memory...);
 }
 
 /// As visit_schedule, for MethodOptions. The graph is no option of a user's.

@@ -133,7 +133,7 @@ enum class CutShape : std::uint8_t { chain, onion };
 struct MethodOptions {
   MethodKind kind = MethodKind::sequential;
 
-  /// picard, draft: points that are evaluated together; chords: cores;
+  /// picard, taa, draft: points that are evaluated together; chords: cores;
   /// parareal: blocks.
   int window_size = 8;
   Anchor anchor = Anchor::draft;  ///< draft
@@ -143,7 +143,8 @@ struct MethodOptions {
   /// parareal: corrections of where blocks begin. As many as blocks: exact.
   int iterations = 1;
 
-  // picard. Defaults of a job: its row (samplers/parallel/picard.cpp).
+  // picard, taa. Defaults of a job: the rows (samplers/parallel/picard.cpp,
+  // taa.cpp).
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
   /// coefficient solves chains that are linear in the latents in one sweep, but
   /// ignores clipping. deviation is identity where the latents keep unit
@@ -151,6 +152,7 @@ struct MethodOptions {
   Carry carry = Carry::identity;
   InitialGuess initial_guess = InitialGuess::last_point;
   Accept accept = Accept::first_failing;
+  int memory = 2;  ///< taa: iterates that are mixed; 1: none, as in picard
 
   // pipeline, stale
   /// Parts of the network, for one worker each.
@@ -183,6 +185,7 @@ struct MethodChoices {
   std::optional<Carry> carry;
   std::optional<InitialGuess> initial_guess;
   std::optional<Accept> accept;
+  std::optional<int> memory;
   std::optional<int> num_segments;
   std::vector<double> segment_speeds;
   std::optional<CutShape> cut;  ///< unset: the cheaper one

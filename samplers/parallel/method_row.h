@@ -143,6 +143,7 @@ class MethodKind {
   static const MethodKind draft;
   static const MethodKind chords;
   static const MethodKind parareal;
+  static const MethodKind taa;
 
  private:
   const MethodRow* row_;

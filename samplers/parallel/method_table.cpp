@@ -17,6 +17,7 @@ extern const MethodRow kStale;
 extern const MethodRow kDraft;
 extern const MethodRow kChords;
 extern const MethodRow kParareal;
+extern const MethodRow kTaa;
 
 constinit const MethodKind MethodKind::sequential{kSequential};
 constinit const MethodKind MethodKind::batch{kBatch};
@@ -27,12 +28,14 @@ constinit const MethodKind MethodKind::stale{kStale};
 constinit const MethodKind MethodKind::draft{kDraft};
 constinit const MethodKind MethodKind::chords{kChords};
 constinit const MethodKind MethodKind::parareal{kParareal};
+constinit const MethodKind MethodKind::taa{kTaa};
 
 MethodTable method_table() {
   static constexpr MethodKind kTable[] = {
       MethodKind{kSequential}, MethodKind{kBatch},    MethodKind{kCfg},
       MethodKind{kPicard},     MethodKind{kPipeline}, MethodKind{kStale},
-      MethodKind{kDraft},      MethodKind{kChords},   MethodKind{kParareal}};
+      MethodKind{kDraft},      MethodKind{kChords},   MethodKind{kParareal},
+      MethodKind{kTaa}};
   return kTable;
 }
 

@@ -107,6 +107,9 @@ void run_step(const OpRun& run, OpTasks tasks);
 void run_jump(const OpRun& run, OpTasks tasks);
 void run_carry(const OpRun& run, OpTasks tasks);
 void run_coast(const OpRun& run, OpTasks tasks);
+[[nodiscard]] std::size_t scalars_of_residual(const Task& task);
+void run_residual(const OpRun& run, OpTasks tasks);
+void run_mix(const OpRun& run, OpTasks tasks);
 void run_sweep(const OpRun& run, OpTasks tasks);
 void run_decode(const OpRun& run, OpTasks tasks);
 
@@ -187,7 +190,22 @@ inline constexpr auto kOpTable = [] {
         .inputs = {{3, 3}, {state, state, output}},
         .outputs = {{1, kOneForEachCall}, {}},
         .coefficients = {1, 1},
-        .run = run_coast}});
+        .run = run_coast},
+       // new − old, of two states of a point. More inputs are earlier residuals
+       // of the point. Scalars: mean squares, of the residual and then of its
+       // difference from each of the earlier ones.
+       {.name = "residual",
+        .inputs = {{2, 6}, {}},
+        .outputs = {{1, 1}, {state}},
+        .scalars = scalars_of_residual,
+        .run = run_residual},
+       // x_0 + Σ c_i · (x_i − x_0), where x_i has other bytes than x_0: a state
+       // without history. Coefficients: c_1, …
+       {.name = "mix",
+        .inputs = {{1, 1 + kMostCoefficients}, {}},
+        .outputs = {{1, 1}, {state}},
+        .coefficients = {0, kMostCoefficients},
+        .run = run_mix}});
 }();
 
 /// What a task computes: a row, which lives as long as the program.
@@ -218,6 +236,8 @@ class Op {
   static const Op jump;
   static const Op carry;
   static const Op coast;
+  static const Op residual;
+  static const Op mix;
 
  private:
   const OpRow* row_;
@@ -242,5 +262,7 @@ inline constexpr Op Op::decode = op_named("decode");
 inline constexpr Op Op::jump = op_named("jump");
 inline constexpr Op Op::carry = op_named("carry");
 inline constexpr Op Op::coast = op_named("coast");
+inline constexpr Op Op::residual = op_named("residual");
+inline constexpr Op Op::mix = op_named("mix");
 
 }  // namespace troupe::samplers

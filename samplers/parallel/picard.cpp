@@ -3,16 +3,27 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "samplers/parallel/check_range.h"
 #include "samplers/parallel/sweep.h"
 
 namespace troupe::samplers {
+namespace {
+
+bool has_memory(const MethodOptions& options) {
+  return options.kind->takes("memory") && options.memory > 1;
+}
+
+}  // namespace
 
 Picard::Picard(const MethodOptions& options, const Schedule& schedule)
-    : num_calls_(schedule.num_model_calls()),
+    : kind_(options.kind),
+      num_calls_(schedule.num_model_calls()),
       window_size_(options.window_size),
+      memory_(has_memory(options) ? static_cast<std::size_t>(options.memory)
+                                  : 1),
       tolerance_(options.tolerance),
       is_linear_(options.initial_guess == InitialGuess::linear_x0),
       // Guesses of clean samples need one evaluation to begin with.
@@ -50,6 +61,25 @@ std::vector<Task> Picard::ready(int max_open) {
   return book_.take(max_open);
 }
 
+namespace {
+
+/// Writes or reads the iterates of a point.
+template <typename Bytes, typename Iterates>
+void transfer_iterates(Bytes& bytes, Iterates& iterates) {
+  if constexpr (std::is_const_v<Iterates>) {
+    bytes.number(iterates.size());
+  } else {
+    iterates.resize(bytes.count());
+  }
+  for (auto& iterate : iterates) {
+    bytes.number(iterate.state);
+    bytes.number(iterate.residual);
+    bytes.numbers(iterate.squares);
+  }
+}
+
+}  // namespace
+
 /// Writes or reads a round.
 template <typename Bytes, typename RoundType>
 void Picard::transfer_round(Bytes& bytes, RoundType& round) {
@@ -69,11 +99,15 @@ void Picard::transfer_round(Bytes& bytes, RoundType& round) {
     bytes.number(point.change.is_same, true);
     bytes.number(point.change.passes, true);
     bytes.number(point.drops_output, true);
+    bytes.number(point.comparison);
+    bytes.number(point.residual);
+    bytes.numbers(point.squares);
+    transfer_iterates(bytes, point.older);
   }
 }
 
 std::string Picard::snapshot() const {
-  ByteWriter out(MethodKind::picard, {num_calls_, window_size_});
+  ByteWriter out(kind_, {num_calls_, window_size_, static_cast<int>(memory_)});
   out.number(begin_);
   out.number(result_);
   out.number(evaluations_);
@@ -88,7 +122,8 @@ std::string Picard::snapshot() const {
 }
 
 void Picard::restore(const std::string& bytes) {
-  ByteReader in(bytes, MethodKind::picard, {num_calls_, window_size_});
+  ByteReader in(bytes, kind_,
+                {num_calls_, window_size_, static_cast<int>(memory_)});
   in.number(begin_, num_calls_);
   in.number(result_);
   in.number(evaluations_);
@@ -101,6 +136,10 @@ void Picard::restore(const std::string& bytes) {
     require(round.begin < round.end && round.end <= num_calls_ &&
                 known <= round.end - round.begin + 1 && round.num_swept < known,
             Errc::corrupt_file, "snapshot", "has a window that cannot be");
+    for (const Point& point : round.points) {
+      require(point.older.size() < memory_, Errc::corrupt_file, "snapshot",
+              "has more iterates than are kept");
+    }
   }
   book_.load(in);
   in.expect_end();
@@ -123,9 +162,11 @@ void Picard::add_round(int begin, int end) {
 
 /// The value of the round's next point is known, and the network's output there
 /// unless it is to be evaluated.
-void Picard::enter(Round& round, Slot state, Slot output) {
+void Picard::enter(Round& round, Slot state, Slot output,
+                   std::vector<Iterate> older) {
   const int index = round.begin + static_cast<int>(round.points.size());
-  round.points.push_back({.state = state, .output = output});
+  round.points.push_back(
+      {.state = state, .output = output, .older = std::move(older)});
   if (output == kNoSlot && index < round.end) {
     evaluate(round, index);
   }
@@ -152,12 +193,11 @@ void Picard::add_sweep(Round& round, int index) {
   Point& point = at(round, index);
   const bool is_first = index == round.begin;
   const bool is_last = index + 1 == round.end;
-  const Slot next = at(round, index + 1).state;
   point.swept = book_.new_slot();
   Task task{
       .op = Op::sweep, .from = index, .to = index + 1, .timestep_call = index};
   task.inputs = {is_first ? point.state : at(round, index - 1).swept,
-                 point.state, next, point.output};
+                 point.state, at(round, index + 1).state, point.output};
   task.outputs = {point.swept};
   if (is_last) {  // guesses for every point that may enter
     const int last = std::min(round.end + window_size_, num_calls_);
@@ -175,13 +215,16 @@ void Picard::add_sweep(Round& round, int index) {
     task.coefficients.push_back(round.begin);
   }
   point.sweep = book_.add(std::move(task));
+  if (memory_ > 1) {
+    compare(round, index);
+  }
   // The first point's value is the result until another is final. In the first
   // round all points have it.
-  if (!is_first && point.state != result_) {
-    book_.release(point.state);
+  if (!is_first) {
+    release_state(point);
   }
-  if (is_last && next != result_) {
-    book_.release(next);
+  if (is_last) {
+    release_state(at(round, index + 1));
   }
   if ((is_first && !draws_line(round)) || point.drops_output) {
     book_.release(point.output);
@@ -194,15 +237,81 @@ void Picard::add_sweep(Round& round, int index) {
   }
 }
 
+/// The residual of the next point, for later rounds, and its distances from
+/// those of the rounds before.
+void Picard::compare(Round& round, int index) {
+  Point& point = at(round, index);
+  const Point& next = at(round, index + 1);
+  book_.hold(point.swept);  // as an iterate
+  point.residual = book_.new_slot();
+  Task task{.op = Op::residual,
+            .from = index,
+            .to = index + 1,
+            .timestep_call = index,
+            .inputs = {point.swept, next.state},
+            .outputs = {point.residual},
+            .is_on_chain = false};
+  for (const Iterate& iterate : next.older) {
+    task.inputs.push_back(iterate.residual);
+  }
+  point.comparison = book_.add(std::move(task));
+}
+
+/// What the next round takes for a point that is not its first. The weights
+/// come from the residuals of this round's points up to it.
+Slot Picard::mix(Round& round, int index) {
+  AndersonSums sums(at(round, index).older.size());
+  for (int upstream = round.begin + 1; upstream <= index; ++upstream) {
+    sums.add(at(round, upstream - 1).squares, at(round, upstream).older);
+  }
+  Task task{.op = Op::mix,
+            .from = index - 1,
+            .to = index,
+            .timestep_call = index - 1,
+            .outputs = {book_.new_slot()},
+            .is_on_chain = false};
+  const Point& left = at(round, index - 1);
+  if (!left.change.is_same) {
+    task.coefficients = sums.weights();
+  }
+  task.inputs = {left.swept};
+  for (std::size_t i = 0; i < task.coefficients.size(); ++i) {
+    task.inputs.push_back(at(round, index).older[i].state);
+  }
+  const Slot mixed = task.outputs.at(0);
+  book_.add(std::move(task));
+  return mixed;
+}
+
+/// What this round's sweep made of a point, and the sweeps before.
+std::vector<Iterate> Picard::iterates(Round& round, int index) {
+  const Point& left = at(round, index - 1);
+  std::vector<Iterate> all = {{left.swept, left.residual, left.squares}};
+  const std::vector<Iterate>& older = at(round, index).older;
+  all.insert(all.end(), older.begin(), older.end());
+  return all;
+}
+
+void Picard::release(const Iterate& iterate) {
+  book_.release(iterate.state);
+  book_.release(iterate.residual);
+}
+
 void Picard::advance(const Task& done, const std::vector<double>& scalars) {
-  const auto task_of =
-      done.op == Op::sweep ? &Point::sweep : &Point::evaluation;
+  if (done.op == Op::mix) {
+    return;  // nothing follows from it
+  }
+  const auto task_of = done.op == Op::sweep      ? &Point::sweep
+                       : done.op == Op::residual ? &Point::comparison
+                                                 : &Point::evaluation;
   for (std::size_t r = 0; r < rounds_.size(); ++r) {
     const auto point = std::ranges::find(rounds_[r].points, done.id, task_of);
     if (point != rounds_[r].points.end()) {
       if (done.op == Op::sweep) {
         point->change = change_of(done, scalars);
         point->has_change = true;
+      } else if (done.op == Op::residual) {
+        point->squares = scalars;
       }
       while (take_change(r)) {
       }
@@ -210,7 +319,7 @@ void Picard::advance(const Task& done, const std::vector<double>& scalars) {
     }
   }
   // In a cut of an earlier version a round may be over before that.
-  require(done.op != Op::sweep, Errc::corrupt_file, "picard",
+  require(done.op == Op::evaluate, Errc::corrupt_file, "picard",
           "a sweep of another window");
 }
 
@@ -236,7 +345,8 @@ Picard::Change Picard::change_of(const Task& sweep,
 bool Picard::take_change(std::size_t r) {
   Round& round = rounds_[r];
   const Point& point = round.points[static_cast<std::size_t>(round.num_swept)];
-  if (!point.has_change || book_.is_open(point.evaluation)) {
+  if (!point.has_change || book_.is_open(point.evaluation) ||
+      book_.is_open(point.comparison)) {
     return false;
   }
   const int changed = round.begin + ++round.num_swept;
@@ -269,6 +379,10 @@ void Picard::begin_next(std::size_t r, int begin) {
     book_.release(at(round, index - 1).swept);
     release_output(round, index);
   }
+  for (int index = round.begin + 1; memory_ > 1 && index <= begin; ++index) {
+    std::ranges::for_each(iterates(round, index),
+                          [this](const Iterate& one) { release(one); });
+  }
   // Its last sweep may still be to come: then not all its points are known.
   round.drops_first =
       draws_line(round) &&
@@ -298,7 +412,18 @@ void Picard::pass_on(std::size_t r, int index) {
   } else {
     release_output(round, index);
   }
-  enter(rounds_[r + 1], left.swept, output);
+  Round& next = rounds_[r + 1];
+  if (memory_ == 1 || index == next.begin) {
+    enter(next, left.swept, output);
+    return;
+  }
+  const Slot mixed = mix(round, index);
+  std::vector<Iterate> older = iterates(round, index);
+  if (older.size() == memory_) {
+    release(older.back());
+    older.pop_back();
+  }
+  enter(next, mixed, output, std::move(older));
 }
 
 /// All points of the oldest round are swept: others may enter the window.
@@ -316,6 +441,17 @@ void Picard::end_sweep(std::size_t r) {
   rounds_.pop_front();
 }
 
+/// The last task that reads the point's value before the sweep is there. What
+/// the round before made of the point is then read as an iterate alone.
+void Picard::release_state(const Point& point) {
+  if (point.state != result_) {
+    book_.release(point.state);
+  }
+  if (!point.older.empty()) {
+    book_.release(point.older.front().state);
+  }
+}
+
 /// No later round reads the output; this round may still read it.
 void Picard::release_output(Round& round, int index) {
   if (index == round.end) {
@@ -329,7 +465,7 @@ void Picard::release_output(Round& round, int index) {
   }
 }
 
-// ---- the row
+// ---- what the rows of picard and taa share
 
 namespace {
 
@@ -343,6 +479,8 @@ constexpr double kSettledTolerance = 0.01;
 /// calls: with two points 1.2 times those of the sequential run (50 steps,
 /// bf16), with four 1.65 times, with eight 2.2 times.
 constexpr int kMostSettled = 8;
+
+}  // namespace
 
 /// A tolerance without a rule means first_failing, once the only rule, with its
 /// carry and guess: old commands keep their bytes.
@@ -362,6 +500,70 @@ MethodOptions picard_defaults(const MethodChoices& choices, int num_calls,
       default_window(options.window_size, kMostSettled, num_calls);
   return options;
 }
+
+std::unique_ptr<Method> make_picard(const MethodOptions& options,
+                                    const Schedule& schedule) {
+  const int calls = schedule.num_model_calls();
+  check_range("window_size", options.window_size, 1, calls,
+              "a window is a number of model calls of this run");
+  if (!std::isfinite(options.tolerance) || options.tolerance < 0) {
+    throw Error(Errc::invalid_argument, "tolerance",
+                "got " + std::to_string(options.tolerance) +
+                    ", expected 0 (bit-equal to sequential) or more");
+  }
+  if (options.kind->takes("memory")) {
+    check_range("memory", options.memory, 1, 1 + int{kMostCoefficients},
+                "a mix has so many iterates");
+  }
+  return std::make_unique<Picard>(options, schedule);
+}
+
+/// Every round a whole window, one point accepted. The next round begins before
+/// a round has ended, so that workers need not wait for each other.
+Turn picard_turn(const MethodOptions& options, const TurnShape& shape) {
+  Turn turn;
+  for (int accepted = 0; accepted < shape.num_calls; ++accepted) {
+    const int points =
+        std::min(options.window_size, shape.num_calls - accepted);
+    turn.evaluations += points;
+    turn.latency +=
+        std::max(1.0, static_cast<double>(points) / shape.num_workers);
+  }
+  turn.busy = turn.evaluations / shape.num_workers;
+  return turn;
+}
+
+/// An evaluation and a sweep of each point of a window, and with a memory a
+/// comparison and a mix. With tolerance 0 every
+/// round gives one point. With a tolerance, four evaluations a point are more
+/// than measured runs take.
+double picard_tasks(const MethodOptions& options, int num_calls) {
+  const double evaluations =
+      options.tolerance > 0 ? 4 : std::min(options.window_size, num_calls);
+  return (has_memory(options) ? 4 : 2) * evaluations * num_calls;
+}
+
+/// Open rounds follow each other from right to left: a round can sweep only up
+/// to the swept points of the round before, and begins at least one point
+/// later. So the widths of open rounds add up to one window. A point's output
+/// lives over its round's width; its value over that and the next one's.
+/// Guesses are those of the oldest round alone. Where guesses follow a line,
+/// the first point of each open round lives until the round ends.
+/// With a memory, a point of an open round has its value, the one that is mixed
+/// next, and of as many rounds as are mixed and one more what their sweeps made
+/// and its residual.
+LiveValues picard_live(const MethodOptions& options, int num_calls,
+                       int /*max_open*/) {
+  const int window = std::min(rows_of_window(options), num_calls);
+  const int firsts =
+      options.initial_guess == InitialGuess::linear_x0 ? window - 1 : 0;
+  const int each = has_memory(options) ? 2 * options.memory + 5 : 3;
+  return {.states = each * window + 2 + firsts, .outputs = window + firsts};
+}
+
+// ---- the row
+
+namespace {
 
 /// The settings that figures were measured with.
 bool is_usual(const MethodOptions& options, int num_calls) {
@@ -399,62 +601,11 @@ double picard_work(const MethodOptions& options, int num_calls,
   return is_usual(options, num_calls) ? kLeast : 1;  // 1: not measured
 }
 
-std::unique_ptr<Method> make_picard(const MethodOptions& options,
-                                    const Schedule& schedule) {
-  const int calls = schedule.num_model_calls();
-  check_range("window_size", options.window_size, 1, calls,
-              "a window is a number of model calls of this run");
-  if (!std::isfinite(options.tolerance) || options.tolerance < 0) {
-    throw Error(Errc::invalid_argument, "tolerance",
-                "got " + std::to_string(options.tolerance) +
-                    ", expected 0 (bit-equal to sequential) or more");
-  }
-  return std::make_unique<Picard>(options, schedule);
-}
-
-/// Every round a whole window, one point accepted. The next round begins before
-/// a round has ended, so that workers need not wait for each other.
-Turn picard_turn(const MethodOptions& options, const TurnShape& shape) {
-  Turn turn;
-  for (int accepted = 0; accepted < shape.num_calls; ++accepted) {
-    const int points =
-        std::min(options.window_size, shape.num_calls - accepted);
-    turn.evaluations += points;
-    turn.latency +=
-        std::max(1.0, static_cast<double>(points) / shape.num_workers);
-  }
-  turn.busy = turn.evaluations / shape.num_workers;
-  return turn;
-}
-
-/// An evaluation and a sweep of each point of a window. With tolerance 0 every
-/// round gives one point. With a tolerance, four evaluations a point are more
-/// than measured runs take.
-double picard_tasks(const MethodOptions& options, int num_calls) {
-  const double evaluations =
-      options.tolerance > 0 ? 4 : std::min(options.window_size, num_calls);
-  return 2 * evaluations * num_calls;
-}
-
-/// Open rounds follow each other from right to left: a round can sweep only up
-/// to the swept points of the round before, and begins at least one point
-/// later. So the widths of open rounds add up to one window. A point's output
-/// lives over its round's width; its value over that and the next one's.
-/// Guesses are those of the oldest round alone. Where guesses follow a line,
-/// the first point of each open round lives until the round ends.
-LiveValues picard_live(const MethodOptions& options, int num_calls,
-                       int /*max_open*/) {
-  const int window = std::min(rows_of_window(options), num_calls);
-  const int firsts =
-      options.initial_guess == InitialGuess::linear_x0 ? window - 1 : 0;
-  return {.states = 3 * window + 2 + firsts, .outputs = window + firsts};
-}
-
 }  // namespace
 
 extern constinit const MethodRow kPicard{
     .name = "picard",
-    .snapshot_format = 5,
+    .snapshot_format = 6,
     .options = "window tolerance carry guess accept",
     .spreads = true,
     .may_end_early = true,

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "samplers/parallel/anderson.h"
 #include "samplers/parallel/method.h"
 #include "samplers/parallel/task_book.h"
 
@@ -31,6 +33,11 @@ namespace troupe::samplers {
 /// a whole. The scale is Schedule::residual_scale (Accept::first_failing) or
 /// `settled_scale` (settled; samplers/parallel/sweep.h).
 /// Tolerance 0 is bit-equal to sequential and takes one round per model call.
+/// With a memory above 1 the points of the next round, but for its first, are
+/// not what the sweep made of them (x_j): they are mixed of what the last
+/// sweeps made, Anderson's acceleration (samplers/parallel/anderson.h). Results
+/// and the accept rule see the sweeps' values alone, so what is said above of
+/// tolerance 0 holds, and a point that kept its bytes is not mixed.
 /// Source: first_failing is Shih et al. 2023, arXiv:2305.16317, in the carry
 /// form, which unlike base + cumulative sum becomes bit-equal; settled is ours.
 class Picard final : public BookedMethod {
@@ -64,6 +71,12 @@ class Picard final : public BookedMethod {
     Slot swept = kNoSlot;     ///< the next point's new value
     bool has_change = false;  ///< the sweep's result is there
     Change change;
+    // Of the next point, with a memory above 1.
+    std::uint64_t comparison = 0;  ///< task that makes the two; 0: none
+    Slot residual = kNoSlot;
+    MeanSquares squares = {};
+    /// Of this point, by the rounds before; the newest first.
+    std::vector<Iterate> older = {};
     bool drops_output = false;  ///< no later round reads it
   };
   struct Round {
@@ -83,9 +96,12 @@ class Picard final : public BookedMethod {
   [[nodiscard]] bool draws_line(const Round& round) const;
   // Tasks.
   void add_round(int begin, int end);
-  void enter(Round& round, Slot state, Slot output);
+  void enter(Round& round, Slot state, Slot output,
+             std::vector<Iterate> older = {});
   void evaluate(Round& round, int index);
   void add_sweep(Round& round, int index);
+  void compare(Round& round, int index);
+  [[nodiscard]] Slot mix(Round& round, int index);
   // Results.
   void advance(const Task& done, const std::vector<double>& scalars) override;
   [[nodiscard]] Change change_of(const Task& sweep,
@@ -95,13 +111,18 @@ class Picard final : public BookedMethod {
   void begin_next(std::size_t r, int begin);
   void pass_on(std::size_t r, int index);
   void end_sweep(std::size_t r);
+  void release_state(const Point& point);
   void release_output(Round& round, int index);
+  [[nodiscard]] std::vector<Iterate> iterates(Round& round, int index);
+  void release(const Iterate& iterate);
 
   template <typename Bytes, typename RoundType>
   static void transfer_round(Bytes& bytes, RoundType& round);
 
+  MethodKind kind_;
   int num_calls_;
   int window_size_;
+  std::size_t memory_;  ///< iterates of a point that are mixed; 1: none
   double tolerance_;
   std::vector<Coefficients> coefficients_;  ///< of the sweep from each call
   bool is_linear_;                          ///< InitialGuess::linear_x0
@@ -112,5 +133,17 @@ class Picard final : public BookedMethod {
   std::int64_t evaluations_ = 0;            ///< issued
   std::int64_t num_rounds_ = 0;
 };
+
+// What the rows of picard and taa share: see MethodRow.
+
+[[nodiscard]] std::unique_ptr<Method> make_picard(const MethodOptions& options,
+                                                  const Schedule& schedule);
+[[nodiscard]] MethodOptions picard_defaults(const MethodChoices& choices,
+                                            int num_calls, int num_workers);
+[[nodiscard]] Turn picard_turn(const MethodOptions& options,
+                               const TurnShape& shape);
+[[nodiscard]] double picard_tasks(const MethodOptions& options, int num_calls);
+[[nodiscard]] LiveValues picard_live(const MethodOptions& options,
+                                     int num_calls, int max_open);
 
 }  // namespace troupe::samplers

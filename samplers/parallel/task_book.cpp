@@ -7,6 +7,9 @@
 namespace troupe::samplers {
 namespace {
 
+/// Of one slot, in snapshots.
+constexpr std::uint64_t kMostHolds = 2;
+
 /// Writes or reads a task.
 template <typename Bytes, typename TaskType>
 void transfer_task(Bytes& bytes, TaskType& task) {
@@ -22,6 +25,7 @@ void transfer_task(Bytes& bytes, TaskType& task) {
   bytes.numbers(task.inputs);
   bytes.numbers(task.outputs);
   bytes.numbers(task.coefficients);
+  bytes.number(task.is_on_chain, true);
 }
 
 }  // namespace
@@ -59,12 +63,14 @@ void TaskBook::open(Task task) {
 
 void TaskBook::release(Slot slot) {
   SlotUse& use = slots_.at(slot);
-  use.is_released = true;
+  --use.holds;
   bury_if_dead(slot, use);
 }
 
+void TaskBook::hold(Slot slot) { ++slots_.at(slot).holds; }
+
 void TaskBook::bury_if_dead(Slot slot, const SlotUse& use) {
-  if (use.is_made && use.is_released && use.readers == 0) {
+  if (use.is_made && use.holds == 0 && use.readers == 0) {
     dead_.push_back(slot);
     slots_.erase(slot);
   }
@@ -141,7 +147,8 @@ void TaskBook::save(ByteWriter& out) const {
   out.number(next_slot_);
   out.number(slots_.size());
   for (const auto& [slot, use] : slots_) {
-    out.number(std::uint64_t{slot} * 2 + (use.is_released ? 1 : 0));
+    out.number(std::uint64_t{slot} * (kMostHolds + 1) +
+               static_cast<std::uint64_t>(use.holds));
   }
   out.number(open_.size());
   for (const auto& [id, open] : open_) {
@@ -159,9 +166,11 @@ void TaskBook::load(ByteReader& in) {
   dead_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
     std::uint64_t packed = 0;
-    in.number(packed, std::uint64_t{std::numeric_limits<Slot>::max()} * 2 + 1);
-    slots_[static_cast<Slot>(packed / 2)] = {.is_made = true,
-                                             .is_released = packed % 2 == 1};
+    in.number(packed, (std::uint64_t{std::numeric_limits<Slot>::max()} + 1) *
+                              (kMostHolds + 1) -
+                          1);
+    slots_[static_cast<Slot>(packed / (kMostHolds + 1))] = {
+        .is_made = true, .holds = static_cast<int>(packed % (kMostHolds + 1))};
   }
   const auto use_of = [this](Slot slot) -> SlotUse& {
     SlotUse* const found = slots_.find(slot);

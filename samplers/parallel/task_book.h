@@ -26,6 +26,8 @@ class TaskBook {
   /// Declares that no later task reads the slot and that the slot is not the
   /// result. The slot dies when its last reader is finished, if it is made.
   void release(Slot slot);
+  /// One more `release` is needed: the slot has two uses that end in any order.
+  void hold(Slot slot);
 
   /// Open tasks that were not handed out yet: first tasks with complete inputs,
   /// then other tasks while fewer than `max_open` are out; each group in the
@@ -58,7 +60,7 @@ class TaskBook {
   struct SlotUse {
     int readers = 0;  ///< open tasks that read it
     bool is_made = false;
-    bool is_released = false;
+    int holds = 1;  ///< calls of `release` to come
   };
 
   void bury_if_dead(Slot slot, const SlotUse& use);

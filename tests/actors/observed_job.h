@@ -109,6 +109,7 @@ inline std::vector<samplers::MethodOptions> every_method() {
       {.kind = samplers::MethodKind::picard,
        .window_size = 3,
        .tolerance = 0.05},
+      {.kind = samplers::MethodKind::taa, .window_size = 3, .tolerance = 0.05},
       {.kind = samplers::MethodKind::stale, .num_segments = 2, .age = 1},
       {.kind = samplers::MethodKind::stale, .cut = samplers::CutShape::onion},
       {.kind = samplers::MethodKind::stale,

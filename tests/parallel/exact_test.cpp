@@ -131,6 +131,20 @@ TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialWhenSettled) {
   }
 }
 
+TEST_P(ExactFor, TaaAtToleranceZeroEqualsSequentialForEveryWindow) {
+  for (int window = 1; window <= bench_.calls(); window += kNthWindow) {
+    const MethodOptions options{.kind = MethodKind::taa,
+                                .window_size = window,
+                                .carry = Carry::deviation,
+                                .memory = 2 + window % 4};
+    const auto method = make_method(options, bench_.schedule);
+    EXPECT_TRUE(
+        bytes_equal(bench_.run(*method, options, 5).latents, sequential_))
+        << window;
+    EXPECT_LE(method->progress().rounds, bench_.calls());
+  }
+}
+
 TEST_P(ExactFor, StaleWithAllAgesZeroEqualsSequential) {
   expect_sequential({.kind = MethodKind::stale, .num_segments = 3, .age = 0});
   expect_sequential(

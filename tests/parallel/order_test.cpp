@@ -140,11 +140,14 @@ TEST(Slots, AreFreedWhileTheRunGoesOn) {
       Simulator simulator(runner, bench.ctx, 2, 3);
       simulator.add(0, make_method(options, bench.schedule), bench.start(0));
       simulator.run();
-      // Four times the steps need no more slots: for a window of 5 at most 6
-      // old values, 5 outputs, 5 new values, 5 guesses, and 10 not yet erased.
-      EXPECT_LE(simulator.most_slots(), 31U);
+      // Four times the steps need no more slots: those that are live, and 10
+      // that are not yet erased.
+      const LiveValues live = most_live(options, 20, kNothingAhead);
+      const auto bound = static_cast<std::size_t>(
+          live.states + live.outputs + live.boundaries + live.skips + 10);
+      EXPECT_LE(simulator.most_slots(), bound);
       most = std::max(most, simulator.most_slots());
-      EXPECT_LE(simulator.slots_left(0), 31U);
+      EXPECT_LE(simulator.slots_left(0), bound);
     }
     EXPECT_GE(most, 2U);
   }

@@ -39,7 +39,8 @@ std::vector<MethodOptions> varieties(MethodKind kind) {
             .window_size = 6,
             .tolerance = 0.05,
             .initial_guess = samplers::InitialGuess::linear_x0,
-            .accept = samplers::Accept::settled}};
+            .accept = samplers::Accept::settled,
+            .memory = 4}};
   }
   if (kind->takes("segments")) {
     all = {{.kind = kind, .num_segments = 2},

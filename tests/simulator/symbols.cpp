@@ -106,6 +106,32 @@ SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
   return made;
 }
 
+/// What has the bytes of the first adds nothing to it.
+Symbol mixed(const Task& task, const std::vector<Symbol>& inputs) {
+  Symbol sum = inputs.at(0);
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i] != inputs[0]) {
+      sum =
+          of_kind(ValueKind::state,
+                  joined(joined(joined(named(Op::mix, i), sum), inputs[i]),
+                         samplers::Coefficients{task.coefficients.at(i - 1)}));
+    }
+  }
+  return sum;
+}
+
+/// Distances that no tensors need have.
+SymbolicResult residual(const std::vector<Symbol>& inputs) {
+  SymbolicResult made;
+  const Symbol value = joined(named(Op::residual, inputs[0]), inputs[1]);
+  made.outputs = {of_kind(ValueKind::state, value)};
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    const Symbol other = i == 1 ? value : joined(value, inputs[i]);
+    made.result.scalars.push_back(Random(other).unit());
+  }
+  return made;
+}
+
 }  // namespace
 
 SymbolTable::SymbolTable(std::uint64_t sample_index)
@@ -206,6 +232,10 @@ std::optional<SymbolicResult> compute(
     made.outputs = {decoded(inputs->at(0))};
   } else if (task.op == Op::sweep) {
     made = sweep(task, *inputs, method.tolerance);
+  } else if (task.op == Op::mix) {
+    made.outputs = {mixed(task, *inputs)};
+  } else if (task.op == Op::residual) {
+    made = residual(*inputs);
   } else {
     for (std::size_t k = 0; k < task.outputs.size(); ++k) {
       made.outputs.push_back(

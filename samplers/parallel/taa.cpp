@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "samplers/parallel/anderson.h"
+#include "samplers/parallel/check_range.h"
+#include "samplers/parallel/op_run.h"
+#include "samplers/parallel/picard.h"
+#include "samplers/step_arithmetic.h"
+
+// taa is picard's machine with a memory: the weights of a mix, its two ops, and
+// the row.
+
+namespace troupe::samplers {
+
+AndersonSums::AndersonSums(std::size_t num_older) : size_(num_older) {
+  require(size_ <= kMostCoefficients, Errc::internal, "anderson",
+          "more iterates than weights");
+}
+
+/// Scalar products of differences of residuals, from the distances between
+/// residuals: 2 ⟨a, b⟩ = |a|² + |b|² − |a − b|².
+void AndersonSums::add(const MeanSquares& squares,
+                       const std::vector<Iterate>& older) {
+  const std::size_t count = std::min(size_, older.size());
+  const auto distance = [&](std::size_t from, std::size_t to) {
+    const MeanSquares& of = from == 0 ? squares : older[from - 1].squares;
+    require(to - from < of.size(), Errc::internal, "anderson",
+            "a residual without its distances");
+    return from == to ? 0.0 : of[to - from];
+  };
+  for (std::size_t a = 0; a < count; ++a) {
+    // − ⟨R_0, R_a − R_0⟩
+    right_[a] +=
+        0.5 * (squares.at(0) + distance(0, a + 1) - older[a].squares.at(0));
+    for (std::size_t b = a; b < count; ++b) {
+      products_[a][b] += 0.5 * (distance(0, a + 1) + distance(0, b + 1) -
+                                distance(a + 1, b + 1));
+    }
+  }
+}
+
+Coefficients AndersonSums::weights() const {
+  constexpr double kRegularisation = 1e-3;
+  auto rows = products_;
+  Row right = right_;
+  double diagonal = 0;
+  for (std::size_t i = 0; i < size_; ++i) {
+    diagonal += products_[i][i] / static_cast<double>(size_);
+  }
+  // Elimination of a symmetric matrix, of which one half is kept.
+  for (std::size_t i = 0; i < size_; ++i) {
+    rows[i][i] += kRegularisation * diagonal;
+    if (!(rows[i][i] > 0)) {
+      return {};  // all residuals are the same
+    }
+    for (std::size_t k = i + 1; k < size_; ++k) {
+      const double factor = rows[i][k] / rows[i][i];
+      for (std::size_t j = k; j < size_; ++j) {
+        rows[k][j] -= factor * rows[i][j];
+      }
+      right[k] -= factor * right[i];
+    }
+  }
+  for (std::size_t i = size_; i-- > 0;) {
+    for (std::size_t j = i + 1; j < size_; ++j) {
+      right[i] -= rows[i][j] * right[j];
+    }
+    right[i] /= rows[i][i];
+    if (!std::isfinite(right[i])) {
+      return {};
+    }
+  }
+  return {right.begin(), right.begin() + static_cast<std::ptrdiff_t>(size_)};
+}
+
+std::size_t scalars_of_residual(const Task& task) {
+  return task.inputs.size() - 1;
+}
+
+void run_residual(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Tensor now = run.latents(bound, 0);
+  const Tensor before = run.latents(bound, 1);
+  SolverState residual;
+  residual.latents =
+      weighted_sum(run.ctx, Memory::lasting, {{1.0, &now}, {-1.0, &before}});
+  kernels::Readings& readings = *run.queued.readings;
+  const std::size_t first = readings.sum_squares(residual.latents);
+  for (std::size_t i = 2; i < bound.task.inputs.size(); ++i) {
+    readings.sum_squared_difference(residual.latents, run.latents(bound, i));
+  }
+  run.queued.verdicts.push_back(
+      {&bound, [first, count = num_scalars(bound.task),
+                size = static_cast<double>(now.num_elements())](
+                   std::span<const double> values) {
+         const auto squares = values.subspan(first, count);
+         std::vector<double> means(squares.begin(), squares.end());
+         for (double& mean : means) {
+           mean /= size;
+         }
+         return means;
+       }});
+  run.queued.write(bound, std::move(residual));
+}
+
+void run_mix(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Coefficients& weights = bound.task.coefficients;
+  require(bound.task.inputs.size() == 1 + weights.size(), Errc::internal, "mix",
+          "needs one weight for each state but the first");
+  const Tensor first = run.latents(bound, 0);
+  SolverState mixed;
+  mixed.latents = first;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    Tensor sum = run.ctx.empty(first.shape(), first.dtype());
+    kernels::add_carry(run.ctx, mixed.latents, weights[i],
+                       run.latents(bound, i + 1), first, sum);
+    mixed.latents = std::move(sum);
+  }
+  run.queued.write(bound, std::move(mixed));
+}
+
+// ---- the row
+
+namespace {
+
+std::string_view taa_note(const MethodChoices& /*choices*/,
+                          const MethodOptions& options, int /*num_calls*/) {
+  return options.tolerance == 0
+             ? "taa at tolerance 0 is exact and takes as many rounds as steps: "
+               "it never gains"
+             : "taa approximates: troupe bench measures how far its latents "
+               "are from the sequential run's; --tolerance 0 gives their bytes";
+}
+
+}  // namespace
+
+extern constinit const MethodRow kTaa{
+    .name = "taa",
+    .options = "window memory tolerance carry guess accept",
+    .spreads = true,
+    .may_end_early = true,
+    .defaults = picard_defaults,
+    .note = taa_note,
+    .make = make_picard,
+    .approximates = [](const MethodOptions& o) { return o.tolerance > 0; },
+    .useful_workers = workers_of_window,
+    .most_rows = rows_of_window,
+    .turn = picard_turn,
+    .most_tasks = picard_tasks,
+    .most_live = picard_live};
+
+}  // namespace troupe::samplers
