@@ -28,6 +28,9 @@ class GivenLatents final : public samplers::NoiseSource {
   void step(std::uint64_t sample_index, int call, Tensor& out) override {
     steps_->step(sample_index, call, out);
   }
+  double uniform(std::uint64_t sample_index, int call) override {
+    return steps_->uniform(sample_index, call);
+  }
 
  private:
   Tensor latents_;

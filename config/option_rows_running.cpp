@@ -131,8 +131,8 @@ std::span<const Option> running_rows() {
       {"preset", "", 0, "NAME", "asyncdiff (stride 1) or asyncdiff2 (stride 2)",
        kMethodGroup, often(kBench) | kMethods, preset_field(), "none"},
       {"window", "window-size", 0, "N",
-       "picard, taa, draft: timesteps evaluated at once; chords: cores; "
-       "parareal: blocks",
+       "picard, taa, draft, speculative: timesteps evaluated at once; chords: "
+       "cores; parareal: blocks",
        kMethodGroup, often(kBench) | kMethods, whole(&Method::window_size, 1),
        "one per worker, from 2 to 8 (draft: to 3); 8 with --accept "
        "first_failing"},

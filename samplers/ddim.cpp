@@ -43,6 +43,10 @@ double carry_ddim(const Schedule& schedule, int from, int to) {
          c.direction * noise_form(schedule, from).latents;
 }
 
+double deviation_ddim(const Schedule& schedule, int from, int to) {
+  return ddim_coefficients(schedule, from, to).noise;
+}
+
 constexpr std::string_view kDdimNames[] = {"ddim"};
 constexpr SolverSpelling kDdimSpellings[] = {{"ddim"}, {"ddimparallel"}};
 
@@ -59,6 +63,7 @@ extern constinit const SolverRow kDdim{
     .is_stochastic = [](const ScheduleOptions& o) { return o.eta > 0.0; },
     .points = discrete_points,
     .step = step_ddim,
-    .carry = carry_ddim};
+    .carry = carry_ddim,
+    .deviation = deviation_ddim};
 
 }  // namespace troupe::samplers

@@ -31,6 +31,10 @@ DdpmCoefficients ddpm_coefficients(const Schedule& schedule, int from, int to) {
           std::max(variance_there / variance * beta, kSmallest)};
 }
 
+bool is_learned(VarianceType type) {
+  return type == VarianceType::learned || type == VarianceType::learned_range;
+}
+
 double fixed_deviation(VarianceType type, const DdpmCoefficients& c) {
   const bool large = type == VarianceType::fixed_large ||
                      type == VarianceType::fixed_large_log;
@@ -40,8 +44,7 @@ double fixed_deviation(VarianceType type, const DdpmCoefficients& c) {
 SolverState step_ddpm(const StepInput& in) {
   const DdpmCoefficients c = ddpm_coefficients(in.schedule, in.from, in.to);
   const VarianceType type = in.schedule.options().variance_type;
-  const bool learned =
-      type == VarianceType::learned || type == VarianceType::learned_range;
+  const bool learned = is_learned(type);
   if (learned && in.variance.empty()) {
     throw Error(Errc::shape_mismatch, "ddpm step",
                 "model output: got as many channels as the latents, expected "
@@ -66,6 +69,13 @@ double carry_ddpm(const Schedule& schedule, int from, int to) {
   return c.latents + c.clean * clean_slope(schedule, from);
 }
 
+double deviation_ddpm(const Schedule& schedule, int from, int to) {
+  const VarianceType type = schedule.options().variance_type;
+  require(!is_learned(type), Errc::unsupported, "sampler",
+          "a learned variance has no deviation beforehand");
+  return fixed_deviation(type, ddpm_coefficients(schedule, from, to));
+}
+
 constexpr std::string_view kShown[] = {"ddpm"};
 constexpr SolverSpelling kSpellings[] = {{"ddpm"}, {"ddpmparallel"}};
 
@@ -82,6 +92,7 @@ extern constinit const SolverRow kDdpm{
     .is_stochastic = [](const ScheduleOptions&) { return true; },
     .points = discrete_points,
     .step = step_ddpm,
-    .carry = carry_ddpm};
+    .carry = carry_ddpm,
+    .deviation = deviation_ddpm};
 
 }  // namespace troupe::samplers

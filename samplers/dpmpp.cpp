@@ -179,6 +179,12 @@ double carry_dpmpp(const Schedule& schedule, int from, int to) {
   return rule.latents + rule.d0 * form.latents;
 }
 
+double deviation_dpmpp(const Schedule& schedule, int from, int to) {
+  return first_order(schedule.options(), schedule.level(from),
+                     schedule.arrival(to))
+      .noise;
+}
+
 bool is_stochastic(const ScheduleOptions& o) {
   return o.algorithm == DpmAlgorithm::sde_dpmsolver ||
          o.algorithm == DpmAlgorithm::sde_dpmsolver_pp;
@@ -265,6 +271,7 @@ extern constinit const SolverRow kDpmpp{
     .resolve = resolve,
     .label = label,
     .step = step_dpmpp,
-    .carry = carry_dpmpp};
+    .carry = carry_dpmpp,
+    .deviation = deviation_dpmpp};
 
 }  // namespace troupe::samplers

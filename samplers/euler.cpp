@@ -41,6 +41,10 @@ double carry_euler(const Schedule& schedule, int from, int to) {
          leg(schedule, from, to).move * slope_form(schedule, from).latents;
 }
 
+double deviation_euler(const Schedule& schedule, int from, int to) {
+  return leg(schedule, from, to).noise;
+}
+
 constexpr std::string_view kEulerNames[] = {"euler"};
 constexpr SolverSpelling kEulerSpellings[] = {{"euler"}, {"eulerdiscrete"}};
 constexpr std::string_view kAncestralNames[] = {"euler_a"};
@@ -71,6 +75,7 @@ extern constinit const SolverRow kEulerAncestral{
     .is_stochastic = [](const ScheduleOptions&) { return true; },
     .points = sigma_points,
     .step = step_euler,
-    .carry = carry_euler};
+    .carry = carry_euler,
+    .deviation = deviation_euler};
 
 }  // namespace troupe::samplers

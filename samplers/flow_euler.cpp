@@ -29,6 +29,10 @@ double carry_flow_euler(const Schedule& schedule, int /*from*/, int to) {
   return schedule.is_stochastic() ? 1.0 - sigma_of(schedule, to) : 1.0;
 }
 
+double deviation_flow_euler(const Schedule& schedule, int /*from*/, int to) {
+  return sigma_of(schedule, to);
+}
+
 constexpr std::string_view kFlowEulerNames[] = {"flow"};
 constexpr SolverSpelling kFlowEulerSpellings[] = {{"flow"},
                                                   {"floweuler"},
@@ -52,6 +56,7 @@ extern constinit const SolverRow kFlowEuler{
     .points = flow_euler_points,
     .label = [](const ScheduleOptions&) { return std::string("flow"); },
     .step = step_flow_euler,
-    .carry = carry_flow_euler};
+    .carry = carry_flow_euler,
+    .deviation = deviation_flow_euler};
 
 }  // namespace troupe::samplers

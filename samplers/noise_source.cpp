@@ -20,6 +20,11 @@ void PhiloxNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
               out);
 }
 
+double PhiloxNoise::uniform(std::uint64_t sample_index, int call) {
+  return uniform_number({seed_, sample_index, static_cast<std::uint32_t>(call),
+                         NoisePurpose::acceptance});
+}
+
 GeneratorStates::GeneratorStates(std::uint64_t seed, std::size_t most_states)
     : seed_(seed), most_states_(most_states) {}
 
@@ -78,7 +83,7 @@ void GeneratorStates::make_room() {
 
 TorchNoise::TorchNoise(std::uint64_t seed, const Schedule& schedule,
                        InitialLatents latents)
-    : latents_(latents), states_(seed) {
+    : uniform_(seed), latents_(latents), states_(seed) {
   std::size_t draws = latents == InitialLatents::drawn ? 1 : 0;
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
     draw_of_call_.push_back(schedule.draws_noise(call)

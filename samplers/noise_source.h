@@ -23,6 +23,9 @@ class NoiseSource {
   virtual void initial(std::uint64_t sample_index, Tensor& out) = 0;
   /// Unit normals for the step that follows model call `call`.
   virtual void step(std::uint64_t sample_index, int call, Tensor& out) = 0;
+  /// A uniform number of (0, 1), by which a draft of that step is accepted.
+  [[nodiscard]] virtual double uniform(std::uint64_t sample_index,
+                                       int call) = 0;
 };
 
 /// Our own noise: Philox keyed by (seed, sample, call, purpose, element).
@@ -32,6 +35,7 @@ class PhiloxNoise final : public NoiseSource {
 
   void initial(std::uint64_t sample_index, Tensor& out) override;
   void step(std::uint64_t sample_index, int call, Tensor& out) override;
+  [[nodiscard]] double uniform(std::uint64_t sample_index, int call) override;
 
  private:
   std::uint64_t seed_;
@@ -102,10 +106,15 @@ class TorchNoise final : public NoiseSource {
 
   void initial(std::uint64_t sample_index, Tensor& out) override;
   void step(std::uint64_t sample_index, int call, Tensor& out) override;
+  /// PhiloxNoise's: diffusers has none, and it moves no generator.
+  [[nodiscard]] double uniform(std::uint64_t sample_index, int call) override {
+    return uniform_.uniform(sample_index, call);
+  }
 
  private:
   void draw(std::uint64_t sample_index, std::size_t index, Tensor& out);
 
+  PhiloxNoise uniform_;
   InitialLatents latents_;
   std::vector<std::optional<std::size_t>> draw_of_call_;
   std::mutex mutex_;

@@ -101,6 +101,13 @@ double carry_coefficient(const Schedule& schedule, int from, int to) {
   return schedule.options().solver->carry(schedule, from, to);
 }
 
+double step_deviation(const Schedule& schedule, int from, int to) {
+  check_calls(schedule, from, to);
+  return schedule.draws_noise(from)
+             ? schedule.options().solver->deviation(schedule, from, to)
+             : 0.0;
+}
+
 Tensor denoised(ExecContext& ctx, const Schedule& schedule, int call,
                 const Tensor& latents, const Tensor& model_output) {
   check_calls(schedule, call, schedule.num_model_calls());

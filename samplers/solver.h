@@ -76,6 +76,11 @@ struct SolverState {
 [[nodiscard]] double carry_coefficient(const Schedule& schedule, int from,
                                        int to);
 
+/// The standard deviation of the noise that a step adds, the same for all
+/// elements; 0 where it adds none. That of a learned variance (DDPM) is not
+/// known here. Errors: Errc::unsupported for one.
+[[nodiscard]] double step_deviation(const Schedule& schedule, int from, int to);
+
 /// The clean sample that `model_output` implies at `call`, before clipping
 /// rules of the solver; used by previews and the constant-x0 initial guess.
 [[nodiscard]] Tensor denoised(ExecContext& ctx, const Schedule& schedule,

@@ -125,6 +125,8 @@ struct SolverRow {
   /// One step, and its 1-step carry coefficient: see solver.h.
   SolverState (*step)(const StepInput&);
   double (*carry)(const Schedule&, int from, int to);
+  /// Of the noise that a step adds: see step_deviation. Null: it adds none.
+  double (*deviation)(const Schedule&, int from, int to) = nullptr;
 
   [[nodiscard]] bool has_key(std::string_view key) const;
 };

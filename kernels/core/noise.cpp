@@ -19,13 +19,17 @@ constexpr std::int64_t kNormalsPerBlock = 4;
 // The block number is one 32-bit word of the counter.
 constexpr std::int64_t kMaxElements = kNormalsPerBlock << 32U;
 
-void check(const NoiseKey& key, const Tensor& out) {
+void check(const NoiseKey& key) {
   if (key.sample_index >= kSampleIndexEnd) {
     throw Error(Errc::invalid_argument, "noise",
                 "sample index too large: got " +
                     std::to_string(key.sample_index) +
                     ", expected less than 2^48");
   }
+}
+
+void check(const NoiseKey& key, const Tensor& out) {
+  check(key);
   if (out.dtype() != DType::f32 || out.device().kind != DeviceKind::cpu) {
     throw Error(Errc::internal, "noise",
                 "wrong output: got " + std::string(to_string(out.dtype())) +
@@ -44,6 +48,17 @@ std::array<float, 2> box_muller(std::uint32_t magnitude, std::uint32_t turn) {
           static_cast<float>(radius * angle.sin)};
 }
 
+std::array<std::uint32_t, 2> philox_key_of(const NoiseKey& key) {
+  return {static_cast<std::uint32_t>(key.seed),
+          static_cast<std::uint32_t>(key.seed >> 32U)};
+}
+
+PhiloxBlock first_counter(const NoiseKey& key) {
+  return {0, key.step_index, static_cast<std::uint32_t>(key.sample_index),
+          static_cast<std::uint32_t>(key.sample_index >> 32U) |
+              static_cast<std::uint32_t>(key.purpose) << 16U};
+}
+
 }  // namespace
 
 PhiloxBlock philox4x32_10(const PhiloxBlock& counter,
@@ -57,12 +72,8 @@ PhiloxBlock philox4x32_10(const PhiloxBlock& counter,
 
 void fill_normal(const NoiseKey& key, Tensor& out) {
   check(key, out);
-  const std::array philox_key = {static_cast<std::uint32_t>(key.seed),
-                                 static_cast<std::uint32_t>(key.seed >> 32U)};
-  PhiloxBlock counter = {0, key.step_index,
-                         static_cast<std::uint32_t>(key.sample_index),
-                         static_cast<std::uint32_t>(key.sample_index >> 32U) |
-                             static_cast<std::uint32_t>(key.purpose) << 16U};
+  const std::array philox_key = philox_key_of(key);
+  PhiloxBlock counter = first_counter(key);
   std::span<float> rest = out.span<float>();
   for (; !rest.empty(); ++counter[0]) {
     const PhiloxBlock r = philox4x32_10(counter, philox_key);
@@ -73,6 +84,13 @@ void fill_normal(const NoiseKey& key, Tensor& out) {
     std::copy_n(normals.begin(), count, rest.begin());
     rest = rest.subspan(count);
   }
+}
+
+double uniform_number(const NoiseKey& key) {
+  check(key);
+  const PhiloxBlock r = philox4x32_10(first_counter(key), philox_key_of(key));
+  const std::uint64_t bits = (std::uint64_t{r[0]} << 20U) | (r[1] >> 12U);
+  return (static_cast<double>(bits) + 0.5) * 0x1p-52;
 }
 
 }  // namespace troupe

@@ -12,7 +12,8 @@ namespace troupe {
 enum class NoisePurpose : std::uint8_t {
   initial_latents = 0,
   step = 1,
-  weights = 2
+  weights = 2,
+  acceptance = 3
 };
 
 /// Identifies one tensor of noise. The numbers depend on nothing else: not on
@@ -40,5 +41,10 @@ using PhiloxBlock = std::array<std::uint32_t, 4>;
 /// elements; Errc::internal unless `out` is f32 on the CPU.
 /// Thread: any.
 void fill_normal(const NoiseKey& key, Tensor& out);
+
+/// One number of (0, 1), in steps of 2^-52, from the first block of that
+/// counter. Errors: Errc::invalid_argument for sample_index ≥ 2^48. Thread:
+/// any.
+[[nodiscard]] double uniform_number(const NoiseKey& key);
 
 }  // namespace troupe

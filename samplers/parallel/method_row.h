@@ -144,6 +144,7 @@ class MethodKind {
   static const MethodKind chords;
   static const MethodKind parareal;
   static const MethodKind taa;
+  static const MethodKind speculative;
 
  private:
   const MethodRow* row_;

@@ -18,6 +18,7 @@ extern const MethodRow kDraft;
 extern const MethodRow kChords;
 extern const MethodRow kParareal;
 extern const MethodRow kTaa;
+extern const MethodRow kSpeculative;
 
 constinit const MethodKind MethodKind::sequential{kSequential};
 constinit const MethodKind MethodKind::batch{kBatch};
@@ -29,13 +30,14 @@ constinit const MethodKind MethodKind::draft{kDraft};
 constinit const MethodKind MethodKind::chords{kChords};
 constinit const MethodKind MethodKind::parareal{kParareal};
 constinit const MethodKind MethodKind::taa{kTaa};
+constinit const MethodKind MethodKind::speculative{kSpeculative};
 
 MethodTable method_table() {
   static constexpr MethodKind kTable[] = {
-      MethodKind{kSequential}, MethodKind{kBatch},    MethodKind{kCfg},
-      MethodKind{kPicard},     MethodKind{kPipeline}, MethodKind{kStale},
-      MethodKind{kDraft},      MethodKind{kChords},   MethodKind{kParareal},
-      MethodKind{kTaa}};
+      MethodKind{kSequential}, MethodKind{kBatch},      MethodKind{kCfg},
+      MethodKind{kPicard},     MethodKind{kPipeline},   MethodKind{kStale},
+      MethodKind{kDraft},      MethodKind{kChords},     MethodKind{kParareal},
+      MethodKind{kTaa},        MethodKind{kSpeculative}};
   return kTable;
 }
 

@@ -110,6 +110,8 @@ void run_coast(const OpRun& run, OpTasks tasks);
 [[nodiscard]] std::size_t scalars_of_residual(const Task& task);
 void run_residual(const OpRun& run, OpTasks tasks);
 void run_mix(const OpRun& run, OpTasks tasks);
+void run_propose(const OpRun& run, OpTasks tasks);
+void run_verify(const OpRun& run, OpTasks tasks);
 void run_sweep(const OpRun& run, OpTasks tasks);
 void run_decode(const OpRun& run, OpTasks tasks);
 
@@ -205,7 +207,30 @@ inline constexpr auto kOpTable = [] {
         .inputs = {{1, 1 + kMostCoefficients}, {}},
         .outputs = {{1, 1}, {state}},
         .coefficients = {0, kMostCoefficients},
-        .run = run_mix}});
+        .run = run_mix},
+       // Drafts of the points after the first input, by the solver's own steps
+       // with their own noise, as if the clean sample of the point before it
+       // stayed the same: the state there, and the network's output.
+       {.name = "propose",
+        .inputs = {{3, 3}, {state, state, output}},
+        .outputs = {{1, kOneForEachCall}, {}},
+        .run = run_propose},
+       // The step from a point, whose next point was drafted. In: the point;
+       // its draft, at which the network was evaluated; the output; the next
+       // point's draft, or none. Out: the next point, distributed as the step
+       // says. The scalar is 1 if that is the draft, or there was none. Where
+       // the point is not its draft there is nothing to verify: the point comes
+       // out again, and the scalar is 0. The coefficient is the step's
+       // deviation.
+       {.name = "verify",
+        .inputs = {{3, 4}, {state, state, output, state}},
+        .outputs = {{1, 1}, {state}},
+        .coefficients = {1, 1},
+        .scalars = [](const Task&) { return std::size_t{1}; },
+        .step =
+            StepPlaces{
+                .state = 0, .model_output = 2, .next_state = 0, .old_state = 1},
+        .run = run_verify}});
 }();
 
 /// What a task computes: a row, which lives as long as the program.
@@ -238,6 +263,8 @@ class Op {
   static const Op coast;
   static const Op residual;
   static const Op mix;
+  static const Op propose;
+  static const Op verify;
 
  private:
   const OpRow* row_;
@@ -264,5 +291,7 @@ inline constexpr Op Op::carry = op_named("carry");
 inline constexpr Op Op::coast = op_named("coast");
 inline constexpr Op Op::residual = op_named("residual");
 inline constexpr Op Op::mix = op_named("mix");
+inline constexpr Op Op::propose = op_named("propose");
+inline constexpr Op Op::verify = op_named("verify");
 
 }  // namespace troupe::samplers

@@ -86,6 +86,9 @@ void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
   if (!seen.empty()) {
     before.latents = seen;
   }
+SolverState OpRun::step_from(const BoundTask& bound, const SolverState& before,
+                             const Tensor& model_output) const {
+  const Task& task = bound.task;
   SolverState next = step(ctx, schedule, task.from, task.to, before,
                           model_output, bound.sample_index, noise);
   if (!seen.empty()) {
@@ -106,7 +109,14 @@ void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
          }
          return {};
        }});
-  write_state(bound, slots.next_state, task.to, std::move(next));
+  return next;
+}
+
+void OpRun::take_step(const BoundTask& bound,
+                      const Tensor& model_output) const {
+  const StepSlots slots = *step_of(bound.task);
+  write_state(bound, slots.next_state, bound.task.to,
+              step_from(bound, state(bound, slots.state), model_output));
 }
 
 void OpRun::name_block(const BoundTask& bound, int call, const Tensor& latents,

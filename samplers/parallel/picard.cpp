@@ -501,6 +501,16 @@ MethodOptions picard_defaults(const MethodChoices& choices, int num_calls,
   return options;
 }
 
+bool is_usual_picard(const MethodOptions& options, int num_calls) {
+  const MethodOptions usual =
+      picard_defaults({}, num_calls, options.window_size);
+  return options.accept == usual.accept &&
+         options.tolerance == usual.tolerance &&
+         options.window_size == usual.window_size &&
+         options.carry == usual.carry &&
+         options.initial_guess == usual.initial_guess;
+}
+
 std::unique_ptr<Method> make_picard(const MethodOptions& options,
                                     const Schedule& schedule) {
   const int calls = schedule.num_model_calls();
@@ -565,17 +575,6 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
 
 namespace {
 
-/// The settings that figures were measured with.
-bool is_usual(const MethodOptions& options, int num_calls) {
-  const MethodOptions usual =
-      picard_defaults({}, num_calls, options.window_size);
-  return options.accept == usual.accept &&
-         options.tolerance == usual.tolerance &&
-         options.window_size == usual.window_size &&
-         options.carry == usual.carry &&
-         options.initial_guess == usual.initial_guess;
-}
-
 /// Of scripts/bench_error.sh.
 std::string_view picard_note(const MethodChoices& /*choices*/,
                              const MethodOptions& options, int num_calls) {
@@ -584,7 +583,7 @@ std::string_view picard_note(const MethodChoices& /*choices*/,
            "it never gains; without --tolerance it approximates in fewer "
            "rounds";
   }
-  return is_usual(options, num_calls)
+  return is_usual_picard(options, num_calls)
              ? "picard approximates: relative RMSE from the sequential latents "
                "of the demo model is 0.003 to 0.03 (medians), and above 0.07 "
                "in one run of ten; --tolerance 0 gives their bytes"
@@ -598,7 +597,7 @@ std::string_view picard_note(const MethodChoices& /*choices*/,
 double picard_work(const MethodOptions& options, int num_calls,
                    DType /*compute*/) {
   constexpr double kLeast = 1.1;
-  return is_usual(options, num_calls) ? kLeast : 1;  // 1: not measured
+  return is_usual_picard(options, num_calls) ? kLeast : 1;  // 1: not measured
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ class TaskBook {
   [[nodiscard]] bool is_open(std::uint64_t id) const {
     return open_.contains(id);
   }
+  [[nodiscard]] bool has_open() const { return !open_.empty(); }
   /// The task that writes the slot is finished, and the slot lives.
   [[nodiscard]] bool is_made(Slot slot) const;
   /// All such slots.

@@ -50,7 +50,7 @@ class Collector final : public Observer {
 struct ObservedJob {
   explicit ObservedJob(samplers::MethodOptions method = {},
                        samplers::Solver solver = samplers::Solver::ddim)
-      : schedule(options_of(solver)),
+      : schedule(options_of(method, solver)),
         evaluator(samplers::num_segments(method)) {
     spec.parts.schedule = unowned(schedule);
     spec.parts.method = method;
@@ -61,8 +61,10 @@ struct ObservedJob {
     spec.restart.first_delay = std::chrono::milliseconds(1);
   }
 
-  static samplers::ScheduleOptions options_of(samplers::Solver solver) {
+  static samplers::ScheduleOptions options_of(
+      const samplers::MethodOptions& method, samplers::Solver solver) {
     samplers::ScheduleOptions options = ddim_steps(8);
+    options.eta = method.kind == samplers::MethodKind::speculative ? 1.0 : 0.0;
     options.solver = solver;
     if (solver == samplers::Solver::flow_euler) {
       options.prediction_type = samplers::PredictionType::flow_prediction;
@@ -118,7 +120,8 @@ inline std::vector<samplers::MethodOptions> every_method() {
       {.kind = samplers::MethodKind::stale, .num_segments = 2, .stride = 2},
       {.kind = samplers::MethodKind::draft, .window_size = 3},
       {.kind = samplers::MethodKind::chords, .window_size = 2},
-      {.kind = samplers::MethodKind::parareal, .window_size = 2}};
+      {.kind = samplers::MethodKind::parareal, .window_size = 2},
+      {.kind = samplers::MethodKind::speculative, .window_size = 3}};
 }
 
 }  // namespace troupe::actors

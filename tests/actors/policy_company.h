@@ -16,9 +16,15 @@
 
 namespace troupe::actors {
 
-inline const samplers::Schedule& short_schedule() {
+inline const samplers::Schedule& short_schedule(
+    samplers::MethodKind kind = samplers::MethodKind::sequential) {
   static const samplers::Schedule schedule(ddim_steps(5));
-  return schedule;
+  static const samplers::Schedule noisy = [] {
+    samplers::ScheduleOptions options = ddim_steps(5);
+    options.eta = 1.0;
+    return samplers::Schedule(options);
+  }();
+  return kind == samplers::MethodKind::speculative ? noisy : schedule;
 }
 
 /// Workers of one class on the CPU.
@@ -43,7 +49,7 @@ class Company {
           }
           if (!options.make_method) {
             options.make_method = [method] {
-              return make_method(method, short_schedule());
+              return make_method(method, short_schedule(method.kind));
             };
           }
           options.method = method;
@@ -135,8 +141,10 @@ class Company {
     for (const SampleTask& work : pass.tasks) {
       result.grants.push_back(work.grant);
       samplers::TaskResult one{work.task.id, work.task.version, {}};
-      if (work.task.op == samplers::Op::sweep) {
-        one.scalars = {0.0, 1.0};
+      // Of a sweep: no residual, and every byte is the same.
+      one.scalars.assign(samplers::num_scalars(work.task), 0.0);
+      if (!one.scalars.empty()) {
+        one.scalars.back() = 1.0;
       }
       results.push_back(one);
       const Device memory =

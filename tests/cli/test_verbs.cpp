@@ -366,10 +366,11 @@ TEST(BenchVerb, MeasuresSeveralMethodsBesideOneBaseline) {
 TEST(BenchVerb, RefusesAnOptionThatNoneOfItsMethodsTakes) {
   const Outcome none = tiny_bench({"--method", "batch,cfg", "--window", "3"});
   EXPECT_EQ(none.exit_code, 2);
-  EXPECT_NE(none.err.find("[--window] this is an option of --method picard, "
-                          "draft, chords, parareal or taa: got method "
-                          "batch,cfg"),
-            std::string::npos)
+  EXPECT_NE(
+      none.err.find("[--window] this is an option of --method picard, "
+                    "draft, chords, parareal, taa or speculative: got method "
+                    "batch,cfg"),
+      std::string::npos)
       << none.err;
   const Outcome automatic = tiny_bench({"--method", "auto,cfg"});
   EXPECT_EQ(automatic.exit_code, 2);

@@ -237,7 +237,6 @@ class RandomRun {
 /// Runs of so many calls, of every method and of the smallest and the largest
 /// window.
 void expect_plain_values(int calls, std::uint64_t runs) {
-  const Schedule schedule(steps(calls));
   std::vector<MethodOptions> cases = method_cases();
   cases.push_back(picard(1, 0.1));
   cases.push_back(picard(calls, 0.1));
@@ -250,6 +249,7 @@ void expect_plain_values(int calls, std::uint64_t runs) {
     options.iterations = std::min(options.iterations, options.window_size);
     options.warmup_steps = std::min(options.warmup_steps, calls);
     options.final_fresh_steps = std::min(options.final_fresh_steps, calls);
+    const Schedule schedule(steps_for(options, calls));
     const PlainEnd plain = plain_end(options, schedule, kSample);
     std::set<int> came_by;
     std::set<int> went_on_at;
@@ -289,8 +289,8 @@ TEST(Ahead, ShortRunsGiveTheValuesOfThePlainLoop) {
 }
 
 TEST(Ahead, AWholeRunIsIssuedWhereNoScalarDecidesIt) {
-  const Schedule schedule(steps(9));
   for (const MethodOptions& options : method_cases()) {
+    const Schedule schedule(steps_for(options, 9));
     const auto method = make_method(options, schedule);
     std::vector<Task> tasks = method->ready(kAll);
     const bool waits = options.kind->plan == nullptr;
@@ -311,8 +311,8 @@ TEST(Ahead, AWholeRunIsIssuedWhereNoScalarDecidesIt) {
 }
 
 TEST(Ahead, NoMoreIsOutThanAskedFor) {
-  const Schedule schedule(steps(9));
   for (const MethodOptions& options : method_cases()) {
+    const Schedule schedule(steps_for(options, 9));
     for (const int most : {1, 2, 4}) {
       const auto method = make_method(options, schedule);
       const std::size_t can_run =

@@ -222,8 +222,8 @@ std::vector<MethodOptions> cases() {
   return all;
 }
 
-void expect_bound(const MethodOptions& options, const Schedule& schedule,
-                  int max_open) {
+void expect_bound(const MethodOptions& options, int max_open) {
+  const Schedule schedule(steps_for(options, 24));
   SCOPED_TRACE(std::string(options.kind->name) + ", " +
                std::to_string(options.num_segments) + " segments, window " +
                std::to_string(options.window_size) + ", up to " +
@@ -253,17 +253,16 @@ void expect_bound(const MethodOptions& options, const Schedule& schedule,
 }
 
 TEST(LiveValues, AreAtMostWhatTheRowSaysInAnyOrderOfResults) {
-  const Schedule schedule(steps(24));
   for (const MethodOptions& options : cases()) {
     for (const int max_open : {0, 1, 4, 9, 40}) {
-      expect_bound(options, schedule, max_open);
+      expect_bound(options, max_open);
     }
   }
 }
 
 TEST(LiveValues, OfAShortRunAreFewer) {
-  const Schedule schedule(steps(2));
   for (MethodOptions options : cases()) {
+    const Schedule schedule(steps_for(options, 2));
     options.window_size = std::min(options.window_size, 2);
     options.num_outputs = std::min(options.num_outputs, options.window_size);
     options.iterations = std::min(options.iterations, options.window_size);

@@ -314,8 +314,10 @@ std::vector<Tensor> run_together(const models::Denoiser& denoiser,
 TEST_P(SmallRandomDit, ASampleAmongOthersHasTheBytesItHasAlone) {
   const auto its = small_dit(GetParam());
   const models::Denoiser& dit = *its;
-  const Schedule schedule(steps(6, Solver::dpmpp));
   for (const MethodOptions& options : method_cases()) {
+    const Schedule schedule(options.kind == MethodKind::speculative
+                                ? steps_for(options, 6)
+                                : steps(6, Solver::dpmpp));
     for (const int threads : {1, 3}) {
       const auto together = run_together(dit, schedule, options, threads, 4);
       for (std::size_t i = 0; i < together.size(); ++i) {

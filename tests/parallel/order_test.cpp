@@ -135,7 +135,7 @@ TEST(Slots, AreFreedWhileTheRunGoesOn) {
   for (const MethodOptions& options : method_cases()) {
     std::size_t most = 0;
     for (const int steps_taken : {20, 80}) {
-      Bench bench(steps(steps_taken));
+      Bench bench(steps_for(options, steps_taken));
       TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
       Simulator simulator(runner, bench.ctx, 2, 3);
       simulator.add(0, make_method(options, bench.schedule), bench.start(0));

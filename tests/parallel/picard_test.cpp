@@ -156,6 +156,9 @@ class KeptNoise final : public NoiseSource {
     const auto [place, is_new] = draws.emplace(at, out.clone());
     EXPECT_TRUE(is_new || bytes_equal(place->second, out));
   }
+  double uniform(std::uint64_t sample_index, int call) override {
+    return inner_.uniform(sample_index, call);
+  }
   std::map<std::pair<std::uint64_t, int>, Tensor> draws;
 
  private:

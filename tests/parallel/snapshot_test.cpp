@@ -83,7 +83,7 @@ TEST(Snapshot, AtEveryPointOfARunGivesTheSameBytes) {
 
 TEST(Snapshot, IsCompact) {
   for (const MethodOptions& options : method_cases()) {
-    Bench bench(steps(7));
+    Bench bench(steps_for(options, 7));
     const auto method = make_method(options, bench.schedule);
     (void)method->ready(kNothingAhead);
     // A window of five has ten tasks, five of them with two coefficients.
@@ -93,7 +93,7 @@ TEST(Snapshot, IsCompact) {
 
 TEST(Snapshot, ThatIsCutShortIsRefused) {
   for (const MethodOptions& options : method_cases()) {
-    Bench bench(steps(7));
+    Bench bench(steps_for(options, 7));
     const auto method = make_method(options, bench.schedule);
     (void)method->ready(kNothingAhead);
     const std::string bytes = method->snapshot();
@@ -113,7 +113,7 @@ TEST(Snapshot, ThatIsCutShortIsRefused) {
 
 TEST(Snapshot, WhoseBytesWereChangedIsRefused) {
   for (const MethodOptions& options : method_cases()) {
-    Bench bench(steps(7));
+    Bench bench(steps_for(options, 7));
     const auto method = make_method(options, bench.schedule);
     (void)method->ready(kNothingAhead);
     const std::string bytes = method->snapshot();
@@ -131,12 +131,11 @@ TEST(Snapshot, WhoseBytesWereChangedIsRefused) {
 }
 
 TEST(Snapshot, OfAnotherMethodIsRefused) {
-  Bench bench(steps(7));
   const auto all = method_cases();
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < all.size(); ++j) {
-      const auto from = make_method(all[i], bench.schedule);
-      const auto to = make_method(all[j], bench.schedule);
+      const auto from = make_method(all[i], Schedule(steps_for(all[i], 7)));
+      const auto to = make_method(all[j], Schedule(steps_for(all[j], 7)));
       if (i != j) {
         EXPECT_THROW(to->restore(from->snapshot()), Error) << i << " " << j;
       }

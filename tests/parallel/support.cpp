@@ -181,6 +181,13 @@ void ToyNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
        out);
 }
 
+double ToyNoise::uniform(std::uint64_t sample_index, int call) {
+  const std::uint64_t bits = mixed(mixed(~seed_ ^ mixed(2 * sample_index + 1)) +
+                                   static_cast<std::uint64_t>(call)) >>
+                             12U;
+  return (static_cast<double>(bits) + 0.5) * 0x1p-52;
+}
+
 std::map<int, Tensor> points_of(Bench& bench, Evaluator& network,
                                 const MethodOptions& options) {
   TaskRunner runner(bench.schedule, network, bench.noise, options);
@@ -215,6 +222,13 @@ ScheduleOptions steps(int num_inference_steps, Solver solver) {
     options.prediction_type = PredictionType::flow_prediction;
   }
   return options;
+}
+
+ScheduleOptions steps_for(const MethodOptions& options,
+                          int num_inference_steps) {
+  ScheduleOptions made = steps(num_inference_steps);
+  made.eta = options.kind == MethodKind::speculative ? 1.0 : 0.0;
+  return made;
 }
 
 bool learns_variance(const ScheduleOptions& options) {
@@ -277,6 +291,7 @@ std::vector<MethodOptions> method_cases() {
        .initial_guess = InitialGuess::linear_x0,
        .accept = Accept::settled,
        .memory = 3},
+      {.kind = MethodKind::speculative, .window_size = 4},
       {.kind = MethodKind::stale, .num_segments = 3},
       {.kind = MethodKind::stale, .cut = CutShape::onion},
       {.kind = MethodKind::stale,

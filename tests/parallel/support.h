@@ -72,6 +72,7 @@ class ToyNoise : public NoiseSource {
   explicit ToyNoise(std::uint64_t seed = 1) : seed_(seed) {}
   void initial(std::uint64_t sample_index, Tensor& out) override;
   void step(std::uint64_t sample_index, int call, Tensor& out) override;
+  double uniform(std::uint64_t sample_index, int call) override;
 
  private:
   std::uint64_t seed_;
@@ -116,6 +117,9 @@ struct Bench {
 
 [[nodiscard]] ScheduleOptions steps(int num_inference_steps,
                                     Solver solver = Solver::ddim);
+/// DDIM with as many steps; of a method that needs noise in them, with η = 1.
+[[nodiscard]] ScheduleOptions steps_for(const MethodOptions& options,
+                                        int num_inference_steps);
 /// A Picard method with its other options at their defaults.
 [[nodiscard]] MethodOptions picard(
     int window, double tolerance = 0,

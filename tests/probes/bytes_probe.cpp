@@ -39,10 +39,10 @@ constexpr const char* kMethods[] = {
     "sequential",     "batch",          "cfg",
     "pipeline",       "pipeline_onion", "picard",
     "picard_guessed", "picard_settled", "taa",
-    "taa_settled",    "stale",          "stale_onion",
-    "stale_stride_2", "draft",          "draft_fresh",
-    "chords",         "chords_second",  "parareal",
-    "parareal_twice", "parareal_exact"};
+    "taa_settled",    "speculative",    "stale",
+    "stale_onion",    "stale_stride_2", "draft",
+    "draft_fresh",    "chords",         "chords_second",
+    "parareal",       "parareal_twice", "parareal_exact"};
 
 void print(const std::string& name, const Xxh3Stream& hash, std::int64_t nfe,
            std::int64_t rounds) {

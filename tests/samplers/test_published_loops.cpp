@@ -50,6 +50,10 @@ class BatchNoise final : public NoiseSource {
     const Tensor draw = draws_.at(call).item(static_cast<std::int64_t>(image));
     std::memcpy(out.bytes().data(), draw.bytes().data(), out.num_bytes());
   }
+  double uniform(std::uint64_t /*image*/, int /*call*/) override {
+    ADD_FAILURE();
+    return 0.5;
+  }
 
  private:
   std::map<int, Tensor> draws_;

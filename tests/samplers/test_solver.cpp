@@ -18,6 +18,10 @@ class NoNoise final : public NoiseSource {
   void step(std::uint64_t /*sample*/, int /*call*/, Tensor& /*out*/) override {
     FAIL();
   }
+  double uniform(std::uint64_t /*sample*/, int /*call*/) override {
+    ADD_FAILURE();
+    return 0.5;
+  }
 };
 
 std::vector<double> scalar_loop(const ScheduleOptions& options) {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "samplers/parallel/method_row.h"
 
@@ -13,12 +14,17 @@ namespace {
 using samplers::MethodKind;
 using samplers::MethodOptions;
 
-const samplers::Schedule& schedule_of(int steps) {
-  static std::map<int, std::unique_ptr<const samplers::Schedule>> schedules;
-  std::unique_ptr<const samplers::Schedule>& schedule = schedules[steps];
+/// Of a method that needs noise in the steps, one that draws it.
+const samplers::Schedule& schedule_of(MethodKind kind, int steps) {
+  const double eta = kind == MethodKind::speculative ? 1.0 : 0.0;
+  static std::map<std::pair<int, double>,
+                  std::unique_ptr<const samplers::Schedule>>
+      schedules;
+  std::unique_ptr<const samplers::Schedule>& schedule = schedules[{steps, eta}];
   if (!schedule) {
     samplers::ScheduleOptions options;
     options.num_inference_steps = steps;
+    options.eta = eta;
     schedule = std::make_unique<const samplers::Schedule>(options);
   }
   return *schedule;
@@ -71,7 +77,7 @@ std::vector<Variant> make_variants() {
   for (const MethodKind kind : samplers::method_table()) {
     for (const MethodOptions& method : varieties(kind)) {
       for (const int steps : {12, 17}) {
-        all.push_back({method, &schedule_of(steps), all.size()});
+        all.push_back({method, &schedule_of(kind, steps), all.size()});
       }
     }
   }

@@ -132,6 +132,28 @@ SymbolicResult residual(const std::vector<Symbol>& inputs) {
   return made;
 }
 
+/// The next point: the step's where nothing was drafted, the draft in most
+/// other cases, and its reflection in the rest.
+SymbolicResult verified(const Task& task, const std::vector<Symbol>& inputs) {
+  SymbolicResult made;
+  const Symbol state = inputs.at(0);
+  if (state != inputs.at(1)) {
+    made.outputs = {state};
+    made.result.scalars = {0.0};
+    return made;
+  }
+  const Symbol step = joined(
+      joined(named(Op::step, static_cast<std::uint64_t>(task.from)), state),
+      inputs.at(2));
+  const Symbol reflected =
+      inputs.size() > 3 ? joined(joined(named(Op::verify, 0), step), inputs[3])
+                        : step;
+  const bool passes = inputs.size() > 3 && Random(reflected).unit() < 0.7;
+  made.outputs = {passes ? inputs[3] : of_kind(ValueKind::state, reflected)};
+  made.result.scalars = {passes || inputs.size() == 3 ? 1.0 : 0.0};
+  return made;
+}
+
 }  // namespace
 
 SymbolTable::SymbolTable(std::uint64_t sample_index)
@@ -236,6 +258,8 @@ std::optional<SymbolicResult> compute(
     made.outputs = {mixed(task, *inputs)};
   } else if (task.op == Op::residual) {
     made = residual(*inputs);
+  } else if (task.op == Op::verify) {
+    made = verified(task, *inputs);
   } else {
     for (std::size_t k = 0; k < task.outputs.size(); ++k) {
       made.outputs.push_back(

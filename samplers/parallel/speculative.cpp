@@ -1,0 +1,406 @@
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/copy.h"
+#include "kernels/core/polynomials.h"
+#include "samplers/parallel/check_range.h"
+#include "samplers/parallel/op_run.h"
+#include "samplers/parallel/picard.h"
+#include "samplers/parallel/sweep.h"
+#include "samplers/parallel/task_book.h"
+#include "samplers/step_arithmetic.h"
+
+namespace troupe::samplers {
+namespace {
+
+/// Autospeculative sampling. From the newest point the next ones are drafted
+/// with the noise of their steps, as if the clean sample that the network said
+/// last stayed the same. The network evaluates all drafts at once. Then the
+/// true steps are taken from left to right (Op::verify): a draft is accepted
+/// with the probability min(1, p ÷ q) of its densities under the true step and
+/// under the step that drafted it, two normal distributions of one variance.
+/// The first draft that is not is replaced by its reflection, which together
+/// with the accepted ones has exactly the true step's distribution, and the
+/// drafts after it are dropped. So a round gives between one point and a
+/// window, and samples are distributed as those of the sequential run, whatever
+/// the window. Of a window of one they are the sequential run's bytes.
+///
+/// The steps, their noise and the numbers that decide are named by sample and
+/// call, and a round begins when all tasks of the round before are done: so
+/// bytes, evaluations and rounds do not depend on the order of arrival.
+/// Source: ASD, arXiv:2505.03983, with reflection maximal coupling as in
+/// arXiv:2501.05370.
+class Speculative final : public BookedMethod {
+ public:
+  Speculative(const MethodOptions& options, const Schedule& schedule)
+      : num_calls_(schedule.num_model_calls()),
+        window_size_(options.window_size) {
+    for (int call = 0; call < num_calls_; ++call) {
+      deviations_.push_back(step_deviation(schedule, call, call + 1));
+    }
+  }
+
+  [[nodiscard]] std::vector<Task> ready(int max_open) override {
+    if (round_.empty()) {
+      begin_round();
+    }
+    return book_.take(max_open);
+  }
+  [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
+  [[nodiscard]] Progress progress() const override;
+  [[nodiscard]] int accepted() const override { return begin_; }
+  [[nodiscard]] Slot result_slot() const override { return result_; }
+  [[nodiscard]] std::string snapshot() const override;
+  void restore(const std::string& bytes) override;
+
+ private:
+  /// One point of the round.
+  struct Point {
+    Slot draft = 0;   ///< of the first, the point itself
+    Slot output = 0;  ///< of the network there
+    Slot next = 0;    ///< the point after it, if all drafts before are accepted
+    std::uint64_t evaluation = 0;
+    std::uint64_t verification = 0;
+    bool passes = false;  ///< the next point is its draft
+  };
+
+  template <typename Bytes, typename Self>
+  static void transfer(Bytes& bytes, Self& self);
+  void begin_round();
+  void end_round();
+  void advance(const Task& done, const std::vector<double>& scalars) override;
+
+  int num_calls_;
+  int window_size_;
+  std::vector<double> deviations_;  ///< of the step from each call
+  int begin_ = 0;                   ///< points up to here are final
+  Slot result_ = kInitialSlot;      ///< the value of point begin_
+  // Of the point before begin_, unless that is 0: what drafts are made of.
+  Slot last_state_ = 0;
+  Slot last_output_ = 0;
+  std::vector<Point> round_;
+  std::int64_t evaluations_ = 0;  ///< issued
+  std::int64_t num_rounds_ = 0;
+};
+
+void Speculative::begin_round() {
+  if (done()) {
+    return;
+  }
+  ++num_rounds_;
+  // Nothing is known before the first evaluation.
+  const int count =
+      begin_ == 0 ? 1 : std::min(window_size_, num_calls_ - begin_);
+  round_.resize(static_cast<std::size_t>(count));
+  round_[0].draft = result_;
+  const auto task = [](Op op, int call) {
+    return Task{.op = op, .from = call, .to = call + 1, .timestep_call = call};
+  };
+  if (count > 1) {
+    Task propose = task(Op::propose, begin_);
+    propose.inputs = {result_, last_state_, last_output_};
+    propose.is_on_chain = false;
+    for (std::size_t i = 1; i < round_.size(); ++i) {
+      round_[i].draft = book_.new_slot();
+      propose.outputs.push_back(round_[i].draft);
+    }
+    book_.add(std::move(propose));
+  }
+  evaluations_ += count;
+  for (int i = 0; i < count; ++i) {
+    Point& point = round_[static_cast<std::size_t>(i)];
+    point.output = book_.new_slot();
+    Task evaluate = task(Op::evaluate, begin_ + i);
+    evaluate.inputs = {point.draft};
+    evaluate.outputs = {point.output};
+    point.evaluation = book_.add(std::move(evaluate));
+  }
+  Slot here = result_;
+  for (std::size_t i = 0; i < round_.size(); ++i) {
+    Point& point = round_[i];
+    const int call = begin_ + static_cast<int>(i);
+    point.next = book_.new_slot();
+    Task verify = task(Op::verify, call);
+    verify.inputs = {here, point.draft, point.output};
+    if (i + 1 < round_.size()) {
+      verify.inputs.push_back(round_[i + 1].draft);
+    }
+    verify.outputs = {point.next};
+    verify.coefficients = {deviations_[static_cast<std::size_t>(call)]};
+    point.verification = book_.add(std::move(verify));
+    here = point.next;
+  }
+}
+
+void Speculative::advance(const Task& done,
+                          const std::vector<double>& scalars) {
+  if (done.op == Op::verify) {
+    require(scalars.size() == 1, Errc::internal, "speculative",
+            "a verification came back without its scalar");
+    const auto point = std::ranges::find(round_, done.id, &Point::verification);
+    require(point != round_.end(), Errc::corrupt_file, "speculative",
+            "a verification of another round");
+    point->passes = scalars[0] != 0;
+  }
+  if (!book_.has_open()) {
+    end_round();
+  }
+}
+
+/// What is left of the round is the newest point, and what the next drafts are
+/// made of: the point before it and the network's output there.
+void Speculative::end_round() {
+  const auto last =
+      std::find_if(round_.begin(), round_.end() - 1,
+                   [](const Point& point) { return !point.passes; });
+  const Slot state = last == round_.begin() ? result_ : std::prev(last)->next;
+  std::vector<Slot> slots = {result_};
+  if (begin_ > 0) {
+    slots.insert(slots.end(), {last_state_, last_output_});
+  }
+  for (const Point& point : round_) {
+    slots.insert(slots.end(), {point.output, point.next});
+    if (point.draft != result_) {
+      slots.push_back(point.draft);
+    }
+  }
+  begin_ += static_cast<int>(last - round_.begin()) + 1;
+  result_ = last->next;
+  last_state_ = state;
+  last_output_ = last->output;
+  for (const Slot slot : slots) {
+    const bool is_read_next =
+        !done() && (slot == last_state_ || slot == last_output_);
+    if (slot != result_ && !is_read_next) {
+      book_.release(slot);
+    }
+  }
+  round_.clear();
+  begin_round();
+}
+
+Progress Speculative::progress() const {
+  // Once a verification's result is there, the evaluation that it reads has
+  // run.
+  const auto missing =
+      std::ranges::count_if(round_, [this](const Point& point) {
+        return book_.is_open(point.verification) &&
+               book_.is_open(point.evaluation);
+      });
+  return {.accepted = begin_,
+          .total = num_calls_,
+          .nfe = evaluations_ - missing,
+          .rounds = num_rounds_};
+}
+
+/// Writes or reads all but the book.
+template <typename Bytes, typename Self>
+void Speculative::transfer(Bytes& bytes, Self& self) {
+  bytes.number(self.begin_, self.num_calls_);
+  bytes.number(self.result_);
+  bytes.number(self.last_state_);
+  bytes.number(self.last_output_);
+  bytes.number(self.evaluations_);
+  bytes.number(self.num_rounds_);
+  for (auto& point : self.round_) {
+    bytes.number(point.draft);
+    bytes.number(point.output);
+    bytes.number(point.next);
+    bytes.number(point.evaluation);
+    bytes.number(point.verification);
+    bytes.number(point.passes, true);
+  }
+}
+
+std::string Speculative::snapshot() const {
+  ByteWriter out(MethodKind::speculative, {num_calls_, window_size_});
+  out.number(round_.size());
+  transfer(out, *this);
+  book_.save(out);
+  return out.take();
+}
+
+void Speculative::restore(const std::string& bytes) {
+  ByteReader in(bytes, MethodKind::speculative, {num_calls_, window_size_});
+  round_.resize(in.count());
+  transfer(in, *this);
+  book_.load(in);
+  in.expect_end();
+  require(static_cast<int>(round_.size()) <= num_calls_ - begin_ &&
+              (book_.has_open() || round_.empty()),
+          Errc::corrupt_file, "snapshot", "has a round that cannot be");
+}
+
+std::unique_ptr<Method> make_speculative(const MethodOptions& options,
+                                         const Schedule& schedule) {
+  check_range("window_size", options.window_size, 1, schedule.num_model_calls(),
+              "a window is a number of model calls of this run");
+  return std::make_unique<Speculative>(options, schedule);
+}
+
+/// Drafts are judged by the noise of their steps.
+void check_speculative_schedule(const MethodOptions& /*options*/,
+                                const Schedule& schedule) {
+  const ScheduleOptions& options = schedule.options();
+  const bool is_learned =
+      options.solver == Solver::ddpm &&
+      (options.variance_type == VarianceType::learned ||
+       options.variance_type == VarianceType::learned_range);
+  if (!schedule.is_stochastic() || is_learned) {
+    throw Error(Errc::unsupported, "method",
+                std::string("speculative needs a sampler ") +
+                    (is_learned ? "whose noise the network does not scale"
+                                : "that draws noise in its steps"),
+                "use --sampler ddpm, euler-ancestral or ddim with --eta 1, or "
+                "--method picard");
+  }
+}
+
+/// As sequential or faster; every round a whole window if no draft passes.
+double speculative_tasks(const MethodOptions& options, int num_calls) {
+  return (2.0 * rows_of_window(options) + 1) * num_calls;
+}
+
+/// Drafts and the points that are made of them, with the two that the drafts
+/// begin at.
+LiveValues speculative_live(const MethodOptions& options, int num_calls,
+                            int /*max_open*/) {
+  const int window = std::min(rows_of_window(options), num_calls);
+  return {.states = 2 * window + 1, .outputs = window + 1};
+}
+
+std::string_view speculative_note(const MethodChoices& /*choices*/,
+                                  const MethodOptions& options,
+                                  int /*num_calls*/) {
+  return options.window_size == 1
+             ? std::string_view{}
+             : "speculative draws other pictures than the sequential run, of "
+               "the same distribution; --window 1 gives its bytes";
+}
+
+/// Whether a draft is accepted in place of what the step made.
+struct Judgement {
+  bool passes = false;
+  /// Of a draft that does not pass: the step's result goes on by so many times
+  /// the draft's difference from it.
+  double reflection = 0.0;
+};
+
+/// n is the step's unit noise and z = (draft − stepped) ÷ deviation, the
+/// distance between the means of draft and step. With φ the standard normal
+/// density the draft passes with probability min(1, φ(n + z) ÷ φ(n)). Otherwise
+/// n is reflected in the plane across z.
+Judgement judge(const OpRun& run, const BoundTask& bound, const Tensor& stepped,
+                const Tensor& draft) {
+  ExecContext& ctx = run.ctx;
+  const Workspace::Scope scope(ctx.workspace());
+  const double deviation = bound.task.coefficients.at(0);
+  kernels::Readings readings(ctx, 4);
+  const std::size_t same = readings.bytes_equal(draft, stepped);
+  if (deviation <= 0) {
+    return {.passes = readings.wait()[same] != 0.0};
+  }
+  Tensor noise(draft.shape(), DType::f32);
+  run.noise.step(bound.sample_index, bound.task.from, noise);
+  noise = kernels::borrow(ctx, noise);
+  const Tensor shift =
+      weighted_sum(ctx, Memory::scratch,
+                   {{1 / deviation, &draft}, {-1 / deviation, &stepped}});
+  const Tensor shifted =
+      weighted_sum(ctx, Memory::scratch, {{1, &noise}, {1, &shift}});
+  readings.sum_squares(noise);
+  readings.sum_squares(shift);
+  readings.sum_squares(shifted);
+  const auto values = readings.wait();
+  const double log_ratio = 0.5 * (values[1] - values[3]);
+  const double uniform = run.noise.uniform(bound.sample_index, bound.task.from);
+  if (values[same] != 0.0 || detail::log_positive(uniform) < log_ratio) {
+    return {.passes = true};
+  }
+  return {.reflection = (2 * log_ratio + values[2]) / values[2]};
+}
+
+}  // namespace
+
+void run_propose(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Task& task = bound.task;
+  const SweepInput input{.schedule = run.schedule,
+                         .noise = run.noise,
+                         .sample_index = bound.sample_index,
+                         .call = task.from - 1,
+                         .is_first = false,
+                         .state = {},
+                         .old_here = run.latents(bound, 1),
+                         .old_next = {},
+                         .output = run.tensor(bound, 2),
+                         .first_call = task.from - 1,
+                         .num_guesses = task.outputs.size(),
+                         .guess = InitialGuess::linear_x0,
+                         .carry = 0.0,
+                         .scale = 1.0};
+  const std::vector<Tensor> drafts =
+      walk_on(run.ctx, input, run.state(bound, task.inputs.at(0)));
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    SolverState draft;
+    draft.latents = drafts[i];
+    run.queued.write(bound, task.outputs.at(i), std::move(draft));
+  }
+}
+
+void run_verify(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Task& task = bound.task;
+  const SolverState before = run.state(bound, task.inputs.at(0));
+  kernels::Readings readings(run.ctx, 1);
+  readings.bytes_equal(before.latents, run.latents(bound, 1));
+  const bool is_drafts = readings.wait()[0] != 0.0;
+  bool passes = is_drafts;
+  SolverState next = before;
+  if (is_drafts) {
+    next = run.step_from(bound, before, run.tensor(bound, 2));
+    if (task.inputs.size() > 3) {
+      const Tensor draft = run.latents(bound, 3);
+      const Judgement judgement = judge(run, bound, next.latents, draft);
+      passes = judgement.passes;
+      if (passes) {
+        next.latents = draft;
+      } else if (judgement.reflection != 0) {
+        const Tensor stepped = next.latents;
+        next.latents = run.ctx.empty(stepped.shape(), stepped.dtype());
+        kernels::add_carry(run.ctx, stepped, judgement.reflection, draft,
+                           stepped, next.latents);
+      }
+    }
+  }
+  run.write_state(bound, task.outputs.at(0), task.to, std::move(next));
+  run.queued.verdicts.push_back(
+      {&bound, [passes](std::span<const double>) -> std::vector<double> {
+         return {passes ? 1.0 : 0.0};
+       }});
+}
+
+extern constinit const MethodRow kSpeculative{
+    .name = "speculative",
+    .options = "window",
+    .spreads = true,
+    .may_end_early = true,
+    .defaults =
+        [](const MethodChoices&, int num_calls, int num_workers) {
+          return MethodOptions{.window_size =
+                                   default_window(num_workers, 8, num_calls)};
+        },
+    .note = speculative_note,
+    .check = check_speculative_schedule,
+    .make = make_speculative,
+    .approximates = [](const MethodOptions& o) { return o.window_size > 1; },
+    .useful_workers = workers_of_window,
+    .most_rows = rows_of_window,
+    .turn = picard_turn,
+    .most_tasks = speculative_tasks,
+    .most_live = speculative_live};
+
+}  // namespace troupe::samplers
