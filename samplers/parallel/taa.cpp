@@ -44,6 +44,8 @@ void AndersonSums::add(const MeanSquares& squares,
 
 Coefficients AndersonSums::weights() const {
   constexpr double kRegularisation = 1e-3;
+  // A device that adds squares in another order gets the same weights.
+  constexpr double kUnit = 1 << 20;
   auto rows = products_;
   Row right = right_;
   double diagonal = 0;
@@ -69,7 +71,10 @@ Coefficients AndersonSums::weights() const {
       right[i] -= rows[i][j] * right[j];
     }
     right[i] /= rows[i][i];
-    if (!std::isfinite(right[i])) {
+  }
+  for (double& weight : right) {
+    weight = std::round(weight * kUnit) / kUnit;
+    if (!std::isfinite(weight)) {
       return {};
     }
   }

@@ -150,6 +150,36 @@ TEST(Noise, EveryKeyFieldGivesAnotherUncorrelatedStream) {
   }
 }
 
+TEST(Noise, UniformNumbersAreUniformAndDifferByEveryKeyField) {
+  double sum = 0;
+  double squares = 0;
+  for (std::uint32_t step = 0; step < 10000; ++step) {
+    const double u = uniform_number(
+        {.seed = 7, .step_index = step, .purpose = NoisePurpose::acceptance});
+    ASSERT_GT(u, 0.0);
+    ASSERT_LT(u, 1.0);
+    sum += u / 10000;
+    squares += u * u / 10000;
+  }
+  EXPECT_NEAR(sum, 1.0 / 2, 5 * 0.0029);      // 5 standard deviations
+  EXPECT_NEAR(squares, 1.0 / 3, 5 * 0.0030);  // likewise
+  const NoiseKey key{.seed = 7,
+                     .sample_index = 2,
+                     .step_index = 3,
+                     .purpose = NoisePurpose::acceptance};
+  const double u = uniform_number(key);
+  EXPECT_EQ(u, uniform_number(key));
+  for (int field = 0; field < 4; ++field) {
+    NoiseKey other = key;
+    other.seed += field == 0 ? 1 : 0;
+    other.sample_index += field == 1 ? 1 : 0;
+    other.step_index += field == 2 ? 1 : 0;
+    other.purpose = field == 3 ? NoisePurpose::step : other.purpose;
+    EXPECT_NE(u, uniform_number(other)) << field;
+  }
+  EXPECT_THROW((void)uniform_number({.sample_index = 1ULL << 48U}), Error);
+}
+
 TEST(Noise, EveryNormalIsFinite) {
   for (const float value : normals({.seed = 3}, kMany)) {
     ASSERT_TRUE(std::isfinite(value));

@@ -108,16 +108,15 @@ class CudaTasks : public kernels::CudaTest {
 TEST_F(CudaTasks, EveryMethodHasTheBytesOfTheCpu) {
   ExecContext gpu(1, kGpu);
   for (const MethodOptions& options : method_cases()) {
-    if (!can_carry(options, bench_.schedule)) {
-      continue;
-    }
-    TaskRunner runner(bench_.schedule, network_, bench_.noise, options);
-    const auto method = make_method(options, bench_.schedule);
+    Bench bench(steps_for(options, 6));
+    PortedEvaluator network(bench.evaluator);
+    TaskRunner runner(bench.schedule, network, bench.noise, options);
+    const auto method = make_method(options, bench.schedule);
     // Sums of residuals have another order here, so a method with a tolerance
     // might accept elsewhere; in this case it does not.
     kernels::expect_same_bits(
-        run_local(*method, runner, gpu, 2, bench_.start(2)).latents,
-        bench_.run(options, 2).latents);
+        run_local(*method, runner, gpu, 2, bench.start(2)).latents,
+        bench.run(options, 2).latents);
   }
 }
 
@@ -147,14 +146,13 @@ TEST_F(CudaTasks, SlotsCrossBetweenQueuesOfOneGpu) {
   ExecContext second(1, kGpu);
   ExecContext* const contexts[] = {&first, &second, &first};
   for (const MethodOptions& options : method_cases()) {
-    if (!can_carry(options, bench_.schedule)) {
-      continue;
-    }
-    TaskRunner runner(bench_.schedule, network_, bench_.noise, options);
-    const auto method = make_method(options, bench_.schedule);
+    Bench bench(steps_for(options, 6));
+    PortedEvaluator network(bench.evaluator);
+    TaskRunner runner(bench.schedule, network, bench.noise, options);
+    const auto method = make_method(options, bench.schedule);
     kernels::expect_same_bits(
-        run_in_turns(*method, runner, contexts, bench_.start(2)),
-        bench_.run(options, 2).latents);
+        run_in_turns(*method, runner, contexts, bench.start(2)),
+        bench.run(options, 2).latents);
   }
 }
 

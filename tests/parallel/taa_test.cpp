@@ -97,7 +97,7 @@ TEST(AndersonSums, GiveTheWeightsOfTheLeastSquares) {
         }
         gradient += product(mixed, difference(point[a], point[0])) / 7;
       }
-      EXPECT_NEAR(gradient, 0, 1e-12);
+      EXPECT_NEAR(gradient, 0, 1e-4);  // weights are rounded
     }
   }
 }
