@@ -31,8 +31,9 @@ DdpmCoefficients ddpm_coefficients(const Schedule& schedule, int from, int to) {
           std::max(variance_there / variance * beta, kSmallest)};
 }
 
-bool is_learned(VarianceType type) {
-  return type == VarianceType::learned || type == VarianceType::learned_range;
+bool learns_ddpm(const ScheduleOptions& options) {
+  return options.variance_type == VarianceType::learned ||
+         options.variance_type == VarianceType::learned_range;
 }
 
 double fixed_deviation(VarianceType type, const DdpmCoefficients& c) {
@@ -44,7 +45,7 @@ double fixed_deviation(VarianceType type, const DdpmCoefficients& c) {
 SolverState step_ddpm(const StepInput& in) {
   const DdpmCoefficients c = ddpm_coefficients(in.schedule, in.from, in.to);
   const VarianceType type = in.schedule.options().variance_type;
-  const bool learned = is_learned(type);
+  const bool learned = learns_ddpm(in.schedule.options());
   if (learned && in.variance.empty()) {
     throw Error(Errc::shape_mismatch, "ddpm step",
                 "model output: got as many channels as the latents, expected "
@@ -70,10 +71,8 @@ double carry_ddpm(const Schedule& schedule, int from, int to) {
 }
 
 double deviation_ddpm(const Schedule& schedule, int from, int to) {
-  const VarianceType type = schedule.options().variance_type;
-  require(!is_learned(type), Errc::unsupported, "sampler",
-          "a learned variance has no deviation beforehand");
-  return fixed_deviation(type, ddpm_coefficients(schedule, from, to));
+  return fixed_deviation(schedule.options().variance_type,
+                         ddpm_coefficients(schedule, from, to));
 }
 
 constexpr std::string_view kShown[] = {"ddpm"};
@@ -90,6 +89,7 @@ extern constinit const SolverRow kDdpm{
     .levels = Levels::training_steps,
     .draws_at_timestep_zero = false,
     .is_stochastic = [](const ScheduleOptions&) { return true; },
+    .learns_variance = learns_ddpm,
     .points = discrete_points,
     .step = step_ddpm,
     .carry = carry_ddpm,

@@ -101,8 +101,15 @@ double carry_coefficient(const Schedule& schedule, int from, int to) {
   return schedule.options().solver->carry(schedule, from, to);
 }
 
+bool learns_variance(const ScheduleOptions& options) {
+  const auto learns = options.solver->learns_variance;
+  return learns != nullptr && learns(options);
+}
+
 double step_deviation(const Schedule& schedule, int from, int to) {
   check_calls(schedule, from, to);
+  require(!learns_variance(schedule.options()), Errc::unsupported, "sampler",
+          "a learned variance has no deviation beforehand");
   return schedule.draws_noise(from)
              ? schedule.options().solver->deviation(schedule, from, to)
              : 0.0;

@@ -76,9 +76,12 @@ struct SolverState {
 [[nodiscard]] double carry_coefficient(const Schedule& schedule, int from,
                                        int to);
 
+/// Whether the network scales the noise of the steps (DDPM).
+[[nodiscard]] bool learns_variance(const ScheduleOptions& options);
+
 /// The standard deviation of the noise that a step adds, the same for all
-/// elements; 0 where it adds none. That of a learned variance (DDPM) is not
-/// known here. Errors: Errc::unsupported for one.
+/// elements; 0 where it adds none. Errors: Errc::unsupported where the network
+/// scales it.
 [[nodiscard]] double step_deviation(const Schedule& schedule, int from, int to);
 
 /// The clean sample that `model_output` implies at `call`, before clipping

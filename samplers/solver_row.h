@@ -110,6 +110,8 @@ struct SolverRow {
   bool set_alpha_to_one = true;  ///< the default of its diffusers class
 
   bool (*is_stochastic)(const ScheduleOptions&) = nullptr;
+  /// The network scales the noise of the steps; null: it does not.
+  bool (*learns_variance)(const ScheduleOptions&) = nullptr;
   /// Points over the training steps, or of a flow model.
   Points (*points)(const ScheduleOptions&,
                    const std::vector<float>& alphas_cumprod);

@@ -215,17 +215,16 @@ inline constexpr auto kOpTable = [] {
         .inputs = {{3, 3}, {state, state, output}},
         .outputs = {{1, kOneForEachCall}, {}},
         .run = run_propose},
-       // The step from a point, whose next point was drafted. In: the point;
-       // its draft, at which the network was evaluated; the output; the next
-       // point's draft, or none. Out: the next point, distributed as the step
-       // says. The scalar is 1 if that is the draft, or there was none. Where
-       // the point is not its draft there is nothing to verify: the point comes
-       // out again, and the scalar is 0. The coefficient is the step's
-       // deviation.
+       // A step whose result may be a draft of the next point. Inputs: the
+       // point; the draft of it that the network was given; the network's
+       // output; the draft of the next point, if there is one. The output is
+       // the next point. It has the distribution of the step's result. The
+       // scalar is 1 if the next point is its draft or had none, else 0. If the
+       // point is not its own draft, the network's output is of no use: then
+       // the point itself is the output, and the scalar is 0.
        {.name = "verify",
         .inputs = {{3, 4}, {state, state, output, state}},
         .outputs = {{1, 1}, {state}},
-        .coefficients = {1, 1},
         .scalars = [](const Task&) { return std::size_t{1}; },
         .step =
             StepPlaces{

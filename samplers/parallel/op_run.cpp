@@ -96,6 +96,8 @@ SolverState OpRun::step_from(const BoundTask& bound, const SolverState& before,
     kernels::add_carry(ctx, next.latents, response_carry(schedule, task.from),
                        now, seen, next.latents);
   }
+void OpRun::expect_finite(const BoundTask& bound, const SolverState& before,
+                          const SolverState& next) const {
   queued.verdicts.push_back(
       {&bound,
        [run = *this, &bound, latents = before.latents,
@@ -109,14 +111,17 @@ SolverState OpRun::step_from(const BoundTask& bound, const SolverState& before,
          }
          return {};
        }});
-  return next;
 }
 
 void OpRun::take_step(const BoundTask& bound,
                       const Tensor& model_output) const {
-  const StepSlots slots = *step_of(bound.task);
-  write_state(bound, slots.next_state, bound.task.to,
-              step_from(bound, state(bound, slots.state), model_output));
+  const Task& task = bound.task;
+  const StepSlots slots = *step_of(task);
+  const SolverState before = state(bound, slots.state);
+  SolverState next = step(ctx, schedule, task.from, task.to, before,
+                          model_output, bound.sample_index, noise);
+  expect_finite(bound, before, next);
+  write_state(bound, slots.next_state, task.to, std::move(next));
 }
 
 void OpRun::name_block(const BoundTask& bound, int call, const Tensor& latents,

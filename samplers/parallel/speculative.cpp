@@ -37,11 +37,7 @@ class Speculative final : public BookedMethod {
  public:
   Speculative(const MethodOptions& options, const Schedule& schedule)
       : num_calls_(schedule.num_model_calls()),
-        window_size_(options.window_size) {
-    for (int call = 0; call < num_calls_; ++call) {
-      deviations_.push_back(step_deviation(schedule, call, call + 1));
-    }
-  }
+        window_size_(options.window_size) {}
 
   [[nodiscard]] std::vector<Task> ready(int max_open) override {
     if (round_.empty()) {
@@ -69,15 +65,21 @@ class Speculative final : public BookedMethod {
 
   template <typename Bytes, typename Self>
   static void transfer(Bytes& bytes, Self& self);
+  /// Points of the round from begin_ on.
+  [[nodiscard]] std::size_t round_size() const {
+    // Nothing is known before the first evaluation.
+    return static_cast<std::size_t>(
+        begin_ == 0 ? 1 : std::min(window_size_, num_calls_ - begin_));
+  }
+  [[nodiscard]] bool is_whole() const;
   void begin_round();
   void end_round();
   void advance(const Task& done, const std::vector<double>& scalars) override;
 
   int num_calls_;
   int window_size_;
-  std::vector<double> deviations_;  ///< of the step from each call
-  int begin_ = 0;                   ///< points up to here are final
-  Slot result_ = kInitialSlot;      ///< the value of point begin_
+  int begin_ = 0;               ///< points up to here are final
+  Slot result_ = kInitialSlot;  ///< the value of point begin_
   // Of the point before begin_, unless that is 0: what drafts are made of.
   Slot last_state_ = 0;
   Slot last_output_ = 0;
@@ -91,10 +93,8 @@ void Speculative::begin_round() {
     return;
   }
   ++num_rounds_;
-  // Nothing is known before the first evaluation.
-  const int count =
-      begin_ == 0 ? 1 : std::min(window_size_, num_calls_ - begin_);
-  round_.resize(static_cast<std::size_t>(count));
+  round_.resize(round_size());
+  const int count = static_cast<int>(round_.size());
   round_[0].draft = result_;
   const auto task = [](Op op, int call) {
     return Task{.op = op, .from = call, .to = call + 1, .timestep_call = call};
@@ -121,15 +121,13 @@ void Speculative::begin_round() {
   Slot here = result_;
   for (std::size_t i = 0; i < round_.size(); ++i) {
     Point& point = round_[i];
-    const int call = begin_ + static_cast<int>(i);
     point.next = book_.new_slot();
-    Task verify = task(Op::verify, call);
+    Task verify = task(Op::verify, begin_ + static_cast<int>(i));
     verify.inputs = {here, point.draft, point.output};
     if (i + 1 < round_.size()) {
       verify.inputs.push_back(round_[i + 1].draft);
     }
     verify.outputs = {point.next};
-    verify.coefficients = {deviations_[static_cast<std::size_t>(call)]};
     point.verification = book_.add(std::move(verify));
     here = point.next;
   }
@@ -229,9 +227,24 @@ void Speculative::restore(const std::string& bytes) {
   transfer(in, *this);
   book_.load(in);
   in.expect_end();
-  require(static_cast<int>(round_.size()) <= num_calls_ - begin_ &&
-              (book_.has_open() || round_.empty()),
-          Errc::corrupt_file, "snapshot", "has a round that cannot be");
+  require(is_whole(), Errc::corrupt_file, "snapshot",
+          "has a round that cannot be");
+}
+
+/// The round and the book agree.
+bool Speculative::is_whole() const {
+  const bool knows_last =
+      begin_ == 0 || done() ||
+      (book_.has_slot(last_state_) && book_.has_slot(last_output_));
+  return book_.has_slot(result_) && knows_last &&
+         book_.has_open() == !round_.empty() &&
+         (round_.empty() || round_.size() == round_size()) &&
+         std::ranges::all_of(round_, [this](const Point& point) {
+           return book_.has_slot(point.draft) && book_.has_slot(point.output) &&
+                  book_.has_slot(point.next) &&
+                  book_.has_given(point.evaluation) &&
+                  book_.has_given(point.verification);
+         });
 }
 
 std::unique_ptr<Method> make_speculative(const MethodOptions& options,
@@ -244,11 +257,7 @@ std::unique_ptr<Method> make_speculative(const MethodOptions& options,
 /// Drafts are judged by the noise of their steps.
 void check_speculative_schedule(const MethodOptions& /*options*/,
                                 const Schedule& schedule) {
-  const ScheduleOptions& options = schedule.options();
-  const bool is_learned =
-      options.solver == Solver::ddpm &&
-      (options.variance_type == VarianceType::learned ||
-       options.variance_type == VarianceType::learned_range);
+  const bool is_learned = learns_variance(schedule.options());
   if (!schedule.is_stochastic() || is_learned) {
     throw Error(Errc::unsupported, "method",
                 std::string("speculative needs a sampler ") +
@@ -278,7 +287,10 @@ std::string_view speculative_note(const MethodChoices& /*choices*/,
   return options.window_size == 1
              ? std::string_view{}
              : "speculative draws other pictures than the sequential run, of "
-               "the same distribution; --window 1 gives its bytes";
+               "the same distribution; with 100 steps of ddpm the demo model "
+               "takes 38 rounds and 1.4 times the network calls in windows of "
+               "four, 29 rounds and 2.0 times in windows of eight (means); "
+               "--window 1 gives the sequential bytes";
 }
 
 /// Whether a draft is accepted in place of what the step made.
@@ -289,15 +301,25 @@ struct Judgement {
   double reflection = 0.0;
 };
 
+/// To 20 bits. Devices add squares in different orders. So they nearly always
+/// get the same number, but not where it lies beside the border of two.
+double rounded(double value) {
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  return std::ldexp(std::round(std::ldexp(mantissa, 20)), exponent - 20);
+}
+
 /// n is the step's unit noise and z = (draft − stepped) ÷ deviation, the
 /// distance between the means of draft and step. With φ the standard normal
 /// density the draft passes with probability min(1, φ(n + z) ÷ φ(n)). Otherwise
-/// n is reflected in the plane across z.
+/// n is reflected in the plane across z. A draft that is not finite does not
+/// pass, and the step's result stays.
 Judgement judge(const OpRun& run, const BoundTask& bound, const Tensor& stepped,
                 const Tensor& draft) {
   ExecContext& ctx = run.ctx;
   const Workspace::Scope scope(ctx.workspace());
-  const double deviation = bound.task.coefficients.at(0);
+  const double deviation =
+      step_deviation(run.schedule, bound.task.from, bound.task.to);
   kernels::Readings readings(ctx, 4);
   const std::size_t same = readings.bytes_equal(draft, stepped);
   if (deviation <= 0) {
@@ -306,21 +328,30 @@ Judgement judge(const OpRun& run, const BoundTask& bound, const Tensor& stepped,
   Tensor noise(draft.shape(), DType::f32);
   run.noise.step(bound.sample_index, bound.task.from, noise);
   noise = kernels::borrow(ctx, noise);
+  // First the difference: scaled terms would round before they cancel.
+  const Tensor difference =
+      weighted_sum(ctx, Memory::scratch, {{1, &draft}, {-1, &stepped}});
   const Tensor shift =
-      weighted_sum(ctx, Memory::scratch,
-                   {{1 / deviation, &draft}, {-1 / deviation, &stepped}});
-  const Tensor shifted =
-      weighted_sum(ctx, Memory::scratch, {{1, &noise}, {1, &shift}});
-  readings.sum_squares(noise);
+      weighted_sum(ctx, Memory::scratch, {{1 / deviation, &difference}});
+  const Tensor opposite = weighted_sum(ctx, Memory::scratch, {{-1, &shift}});
   readings.sum_squares(shift);
-  readings.sum_squares(shifted);
+  readings.sum_squared_difference(noise, shift);
+  readings.sum_squared_difference(noise, opposite);
   const auto values = readings.wait();
-  const double log_ratio = 0.5 * (values[1] - values[3]);
-  const double uniform = run.noise.uniform(bound.sample_index, bound.task.from);
-  if (values[same] != 0.0 || detail::log_positive(uniform) < log_ratio) {
+  const double square = rounded(values[1]);                     // |z|²
+  const double product = rounded((values[3] - values[2]) / 4);  // z · n
+  if (values[same] != 0.0) {
     return {.passes = true};
   }
-  return {.reflection = (2 * log_ratio + values[2]) / values[2]};
+  if (!std::isfinite(square) || !std::isfinite(product)) {
+    return {};
+  }
+  const double log_ratio = -product - square / 2;
+  const double uniform = run.noise.uniform(bound.sample_index, bound.task.from);
+  if (detail::log_positive(uniform) < log_ratio) {
+    return {.passes = true};
+  }
+  return {.reflection = -2 * product / square};
 }
 
 }  // namespace
@@ -361,7 +392,8 @@ void run_verify(const OpRun& run, OpTasks tasks) {
   bool passes = is_drafts;
   SolverState next = before;
   if (is_drafts) {
-    next = run.step_from(bound, before, run.tensor(bound, 2));
+    next = step(run.ctx, run.schedule, task.from, task.to, before,
+                run.tensor(bound, 2), bound.sample_index, run.noise);
     if (task.inputs.size() > 3) {
       const Tensor draft = run.latents(bound, 3);
       const Judgement judgement = judge(run, bound, next.latents, draft);
@@ -375,6 +407,7 @@ void run_verify(const OpRun& run, OpTasks tasks) {
                            stepped, next.latents);
       }
     }
+    run.expect_finite(bound, before, next);
   }
   run.write_state(bound, task.outputs.at(0), task.to, std::move(next));
   run.queued.verdicts.push_back(

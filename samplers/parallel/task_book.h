@@ -42,6 +42,12 @@ class TaskBook {
     return open_.contains(id);
   }
   [[nodiscard]] bool has_open() const { return !open_.empty(); }
+  /// There is or was a task of that id.
+  [[nodiscard]] bool has_given(std::uint64_t id) const {
+    return id != 0 && id < next_id_;
+  }
+  /// Made or to be made, and not dead.
+  [[nodiscard]] bool has_slot(Slot slot) const { return slots_.contains(slot); }
   /// The task that writes the slot is finished, and the slot lives.
   [[nodiscard]] bool is_made(Slot slot) const;
   /// All such slots.

@@ -266,8 +266,6 @@ TEST(StepDeviation, IsWhatAStepScalesItsNoiseWith) {
         Tensor::zeros(bench.evaluator.latent_shape(), DType::f32);
     for (int call = 0; call < bench.calls(); ++call) {
       const double deviation = step_deviation(bench.schedule, call, call + 1);
-      EXPECT_EQ(deviation > 0 && bench.schedule.draws_noise(call),
-                deviation > 0);
       if (!bench.schedule.draws_noise(call)) {
         EXPECT_EQ(deviation, 0.0);
         continue;
@@ -291,6 +289,32 @@ TEST(StepDeviation, IsWhatAStepScalesItsNoiseWith) {
   EXPECT_GT(noisy, 30);
 }
 
+/// A verification's next point, and whether that is its draft.
+std::pair<Tensor, bool> verified(Bench& bench, NoiseSource& noise,
+                                 std::uint64_t sample, int call,
+                                 const std::vector<Tensor>& inputs) {
+  TaskRunner runner(bench.schedule, bench.evaluator, noise, speculative(4));
+  SlotTable slots;
+  for (Slot slot = 0; slot < inputs.size(); ++slot) {
+    SolverState state;
+    state.latents = inputs[slot];
+    slots.put(slot, slot == 2 ? SlotTable::Value(inputs[slot])
+                              : SlotTable::Value(state));
+  }
+  const std::vector<BoundTask> tasks = {{sample,
+                                         {.id = 1,
+                                          .op = Op::verify,
+                                          .from = call,
+                                          .to = call + 1,
+                                          .timestep_call = call,
+                                          .inputs = {0, 1, 2, 3},
+                                          .outputs = {4}},
+                                         &slots}};
+  const auto results = run_tasks(runner, bench.ctx, tasks);
+  return {std::get<SolverState>(slots.get(4)).latents,
+          results[0].scalars.at(0) != 0};
+}
+
 /// One verification by itself.
 class Verify : public ::testing::Test {
  protected:
@@ -300,9 +324,13 @@ class Verify : public ::testing::Test {
     here_ = bench_.start(1);
     output_ = Tensor(here_.latents.shape(), DType::f32);
     bench_.noise.initial(8, output_);
-    stepped_ = step(bench_.ctx, bench_.schedule, kCall, kCall + 1, here_,
-                    output_, 1, bench_.noise)
-                   .latents;
+    stepped_ = stepped(kCall);
+  }
+
+  Tensor stepped(int call) {
+    return step(bench_.ctx, bench_.schedule, call, call + 1, here_, output_, 1,
+                bench_.noise)
+        .latents;
   }
 
   /// The draft is the step's result moved by so much.
@@ -314,35 +342,12 @@ class Verify : public ::testing::Test {
     return draft;
   }
 
-  /// Latents and whether the draft passed.
   std::pair<Tensor, bool> verify(const Tensor& drafted_here,
-                                 const Tensor& draft, double deviation,
-                                 double uniform) {
+                                 const Tensor& draft, double uniform,
+                                 int call = kCall) {
     DecidedNoise noise(bench_.noise, uniform);
-    TaskRunner runner(bench_.schedule, bench_.evaluator, noise, speculative(4));
-    SlotTable slots;
-    const auto put = [&](Slot slot, const Tensor& latents) {
-      SolverState state;
-      state.latents = latents;
-      slots.put(slot, state);
-    };
-    slots.put(0, here_);
-    put(1, drafted_here);
-    slots.put(2, output_);
-    put(3, draft);
-    const std::vector<BoundTask> tasks = {{1,
-                                           {.id = 1,
-                                            .op = Op::verify,
-                                            .from = kCall,
-                                            .to = kCall + 1,
-                                            .timestep_call = kCall,
-                                            .inputs = {0, 1, 2, 3},
-                                            .outputs = {4},
-                                            .coefficients = {deviation}},
-                                           &slots}};
-    const auto results = run_tasks(runner, bench_.ctx, tasks);
-    return {std::get<SolverState>(slots.get(4)).latents,
-            results[0].scalars.at(0) != 0};
+    return verified(bench_, noise, 1, call,
+                    {here_.latents, drafted_here, output_, draft});
   }
 
   Bench bench_{noisy_steps(9)};
@@ -352,23 +357,100 @@ class Verify : public ::testing::Test {
 };
 
 TEST_F(Verify, WithoutNoisePassesTheStepsResultAlone) {
+  const int last = bench_.calls() - 1;
+  ASSERT_EQ(step_deviation(bench_.schedule, last, last + 1), 0.0);
+  const Tensor exact = stepped(last);
   const auto [other, passes] =
-      verify(here_.latents, drafted(0.1F), 0, kAcceptsAll);
+      verify(here_.latents, drafted(0.1F), kAcceptsAll, last);
   EXPECT_FALSE(passes);
-  EXPECT_TRUE(bytes_equal(other, stepped_));
-  EXPECT_TRUE(verify(here_.latents, stepped_, 0, kAcceptsFew).second);
+  EXPECT_TRUE(bytes_equal(other, exact));
+  EXPECT_TRUE(verify(here_.latents, exact, kAcceptsFew, last).second);
 }
 
 TEST_F(Verify, PassesTheStepsResultForSure) {
-  EXPECT_TRUE(verify(here_.latents, stepped_, 0.3, kAcceptsFew).second);
+  EXPECT_TRUE(verify(here_.latents, stepped_, kAcceptsFew).second);
+}
+
+TEST_F(Verify, KeepsTheStepsResultWhereTheDraftIsNotFinite) {
+  for (const float value : {NAN, INFINITY, -INFINITY}) {
+    Tensor draft = drafted(0.1F);
+    draft.span<float>()[4] = value;
+    const auto [latents, passes] = verify(here_.latents, draft, kAcceptsAll);
+    EXPECT_FALSE(passes);
+    EXPECT_TRUE(bytes_equal(latents, stepped_));
+  }
+}
+
+TEST_F(Verify, PassesBelowTheRatioOfTheDensities) {
+  const double deviation = step_deviation(bench_.schedule, kCall, kCall + 1);
+  Tensor unit(stepped_.shape(), DType::f32);
+  bench_.noise.step(1, kCall, unit);
+  int tested = 0;
+  for (const float move : {0.1F, -0.1F}) {
+    const Tensor draft = drafted(move);
+    double log_ratio = 0;
+    for (std::size_t i = 0; i < unit.span<float>().size(); ++i) {
+      const double n = unit.span<float>()[i];
+      const double z = (static_cast<double>(draft.span<float>()[i]) -
+                        stepped_.span<float>()[i]) /
+                       deviation;
+      log_ratio += (n * n - (n + z) * (n + z)) / 2;
+    }
+    if (log_ratio < -0.01) {
+      const double ratio = std::exp(log_ratio);
+      EXPECT_TRUE(verify(here_.latents, draft, ratio * (1 - 1e-4)).second);
+      EXPECT_FALSE(verify(here_.latents, draft, ratio * (1 + 1e-4)).second);
+      ++tested;
+    }
+  }
+  EXPECT_GT(tested, 0);
+}
+
+TEST(Verification, AcceptsTheOverlapOfTheDensitiesAndKeepsTheTrueOne) {
+  constexpr int kCall = 4;
+  constexpr std::uint64_t kDraws = 20000;
+  Bench bench(noisy_steps(9), Shape{1, 1, 1});
+  PhiloxNoise noise(7);
+  const SolverState here = bench.start(1);
+  const Tensor output = Tensor::zeros(here.latents.shape(), DType::f32);
+  const double deviation = step_deviation(bench.schedule, kCall, kCall + 1);
+  for (const double z : {0.3, -1.0, 2.5}) {
+    double accepted = 0;
+    double sum = 0;
+    double squares = 0;
+    for (std::uint64_t sample = 0; sample < kDraws; ++sample) {
+      Tensor unit(output.shape(), DType::f32);
+      noise.step(sample, kCall, unit);
+      const Tensor stepped = step(bench.ctx, bench.schedule, kCall, kCall + 1,
+                                  here, output, sample, noise)
+                                 .latents;
+      Tensor draft = stepped.clone();
+      draft.span<float>()[0] += static_cast<float>(z * deviation);
+      const auto [next, passes] =
+          verified(bench, noise, sample, kCall,
+                   {here.latents, here.latents, output, draft});
+      accepted += passes ? 1 : 0;
+      // From the step's mean, in deviations.
+      const double moved =
+          unit.span<float>()[0] +
+          (next.span<float>()[0] - stepped.span<float>()[0]) / deviation;
+      sum += moved;
+      squares += moved * moved;
+    }
+    // Bounds of five standard errors.
+    const double share = std::erfc(std::fabs(z) / std::sqrt(8.0));
+    EXPECT_NEAR(accepted / kDraws, share,
+                5 * std::sqrt(share * (1 - share) / kDraws));
+    EXPECT_NEAR(sum / kDraws, 0, 5 / std::sqrt(kDraws));
+    EXPECT_NEAR(squares / kDraws, 1, 5 * std::sqrt(2.0 / kDraws));
+  }
 }
 
 TEST_F(Verify, ReflectsTheNoiseOfADraftThatDoesNotPass) {
   const double deviation = step_deviation(bench_.schedule, kCall, kCall + 1);
   for (const float move : {0.05F, 0.4F, -0.4F}) {
     const Tensor draft = drafted(move);
-    const auto [latents, passes] =
-        verify(here_.latents, draft, deviation, kAcceptsFew);
+    const auto [latents, passes] = verify(here_.latents, draft, kAcceptsFew);
     if (passes) {  // it was the more likely of the two
       EXPECT_TRUE(bytes_equal(latents, draft));
       continue;
@@ -395,7 +477,7 @@ TEST_F(Verify, ReflectsTheNoiseOfADraftThatDoesNotPass) {
 
 TEST_F(Verify, IsOfNoUseBehindADraftThatDidNotPass) {
   const auto [latents, passes] =
-      verify(drafted(0.2F), drafted(0.1F), 0.3, kAcceptsAll);
+      verify(drafted(0.2F), drafted(0.1F), kAcceptsAll);
   EXPECT_FALSE(passes);
   EXPECT_TRUE(bytes_equal(latents, here_.latents));
 }

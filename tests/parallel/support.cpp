@@ -231,12 +231,6 @@ ScheduleOptions steps_for(const MethodOptions& options,
   return made;
 }
 
-bool learns_variance(const ScheduleOptions& options) {
-  return options.solver == Solver::ddpm &&
-         (options.variance_type == VarianceType::learned ||
-          options.variance_type == VarianceType::learned_range);
-}
-
 bool predicts_noise(const ScheduleOptions& options) {
   return options.solver == Solver::dpmpp &&
          (options.algorithm == DpmAlgorithm::dpmsolver ||

@@ -85,8 +85,6 @@ struct SolverCase {
 };
 /// Every solver with every option that changes how it steps.
 [[nodiscard]] std::vector<SolverCase> solver_cases(int num_inference_steps);
-/// Whether the solver wants a variance from the network.
-[[nodiscard]] bool learns_variance(const ScheduleOptions& options);
 /// Whether it is a DPM-Solver that cannot end at sigma 0.
 [[nodiscard]] bool predicts_noise(const ScheduleOptions& options);
 
