@@ -8,7 +8,8 @@
 
 namespace troupe::samplers {
 
-/// Of a point's residual: the scalars of Op::residual.
+/// Of a point's residual: its mean square, and then the scalars of
+/// Op::residual.
 using MeanSquares = std::vector<double>;
 
 /// A point as a sweep made it, and by how much that differs from what the sweep

@@ -194,8 +194,7 @@ inline constexpr auto kOpTable = [] {
         .coefficients = {1, 1},
         .run = run_coast},
        // new − old, of two states of a point. More inputs are earlier residuals
-       // of the point. Scalars: mean squares, of the residual and then of its
-       // difference from each of the earlier ones.
+       // of the point. Scalars: the mean squares of its differences from them.
        {.name = "residual",
         .inputs = {{2, 6}, {}},
         .outputs = {{1, 1}, {state}},
@@ -204,9 +203,9 @@ inline constexpr auto kOpTable = [] {
        // x_0 + Σ c_i · (x_i − x_0), where x_i has other bytes than x_0: a state
        // without history. Coefficients: c_1, …
        {.name = "mix",
-        .inputs = {{1, 1 + kMostCoefficients}, {}},
+        .inputs = {{2, 1 + kMostCoefficients}, {}},
         .outputs = {{1, 1}, {state}},
-        .coefficients = {0, kMostCoefficients},
+        .coefficients = {1, kMostCoefficients},
         .run = run_mix},
        // Drafts of the points after the first input, by the solver's own steps
        // with their own noise, as if the clean sample of the point before it

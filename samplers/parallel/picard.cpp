@@ -132,17 +132,40 @@ void Picard::restore(const std::string& bytes) {
   for (Round& round : rounds_) {
     round.points.resize(in.count());
     transfer_round(in, round);
-    const int known = static_cast<int>(round.points.size());
-    require(round.begin < round.end && round.end <= num_calls_ &&
-                known <= round.end - round.begin + 1 && round.num_swept < known,
-            Errc::corrupt_file, "snapshot", "has a window that cannot be");
-    for (const Point& point : round.points) {
-      require(point.older.size() < memory_, Errc::corrupt_file, "snapshot",
-              "has more iterates than are kept");
-    }
   }
   book_.load(in);
   in.expect_end();
+  for (std::size_t r = 0; r < rounds_.size(); ++r) {
+    const Round& round = rounds_[r];
+    const int next = r + 1 < rounds_.size() ? rounds_[r + 1].begin : 0;
+    require(is_whole(round) && (round.next_begin == next ||
+                                (next == 0 && round.next_begin == num_calls_)),
+            Errc::corrupt_file, "snapshot", "has a window that cannot be");
+  }
+}
+
+/// All that a round's arithmetic of places and lengths takes for granted.
+bool Picard::is_whole(const Round& round) const {
+  const int known = static_cast<int>(round.points.size());
+  bool fits = round.begin < round.end && round.end <= num_calls_ &&
+              known <= round.end - round.begin + 1 && round.num_swept < known &&
+              round.next_begin <= round.end &&
+              static_cast<int>(round.guesses.size()) <= num_calls_ - round.end;
+  for (int i = 0; fits && i < known; ++i) {
+    const Point& point = round.points[static_cast<std::size_t>(i)];
+    const std::vector<Iterate>& older = point.older;
+    fits = older.size() < memory_;
+    for (std::size_t k = 0; fits && k < older.size(); ++k) {
+      fits = older[k].squares.size() >= older.size() - k;
+    }
+    if (i + 1 == known) {  // its sweep needs the next point
+      return fits && point.sweep == 0 && !point.has_change;
+    }
+    const Point& next = round.points[static_cast<std::size_t>(i) + 1];
+    fits = fits &&
+           point.squares.size() == (memory_ > 1 ? 1 + next.older.size() : 0);
+  }
+  return false;
 }
 
 // ---- rounds: tasks that follow from results, release of unread values
@@ -244,6 +267,7 @@ void Picard::compare(Round& round, int index) {
   const Point& next = at(round, index + 1);
   book_.hold(point.swept);  // as an iterate
   point.residual = book_.new_slot();
+  point.squares.resize(1 + next.older.size());
   Task task{.op = Op::residual,
             .from = index,
             .to = index + 1,
@@ -260,21 +284,23 @@ void Picard::compare(Round& round, int index) {
 /// What the next round takes for a point that is not its first. The weights
 /// come from the residuals of this round's points up to it.
 Slot Picard::mix(Round& round, int index) {
+  const Point& left = at(round, index - 1);
   AndersonSums sums(at(round, index).older.size());
   for (int upstream = round.begin + 1; upstream <= index; ++upstream) {
     sums.add(at(round, upstream - 1).squares, at(round, upstream).older);
+  }
+  Coefficients weights = sums.weights();
+  if (left.change.is_same || weights.empty()) {
+    return left.swept;
   }
   Task task{.op = Op::mix,
             .from = index - 1,
             .to = index,
             .timestep_call = index - 1,
+            .inputs = {left.swept},
             .outputs = {book_.new_slot()},
+            .coefficients = std::move(weights),
             .is_on_chain = false};
-  const Point& left = at(round, index - 1);
-  if (!left.change.is_same) {
-    task.coefficients = sums.weights();
-  }
-  task.inputs = {left.swept};
   for (std::size_t i = 0; i < task.coefficients.size(); ++i) {
     task.inputs.push_back(at(round, index).older[i].state);
   }
@@ -310,8 +336,14 @@ void Picard::advance(const Task& done, const std::vector<double>& scalars) {
       if (done.op == Op::sweep) {
         point->change = change_of(done, scalars);
         point->has_change = true;
+        if (!point->squares.empty()) {
+          const double rms = scalars[0] * done.coefficients.at(1);
+          point->squares[0] = rms * rms;
+        }
       } else if (done.op == Op::residual) {
-        point->squares = scalars;
+        require(1 + scalars.size() == point->squares.size(), Errc::internal,
+                "picard", "a comparison came back without its scalars");
+        std::ranges::copy(scalars, point->squares.begin() + 1);
       }
       while (take_change(r)) {
       }
@@ -447,7 +479,7 @@ void Picard::release_state(const Point& point) {
   if (point.state != result_) {
     book_.release(point.state);
   }
-  if (!point.older.empty()) {
+  if (!point.older.empty() && point.older.front().state != point.state) {
     book_.release(point.older.front().state);
   }
 }
@@ -544,9 +576,8 @@ Turn picard_turn(const MethodOptions& options, const TurnShape& shape) {
 }
 
 /// An evaluation and a sweep of each point of a window, and with a memory a
-/// comparison and a mix. With tolerance 0 every
-/// round gives one point. With a tolerance, four evaluations a point are more
-/// than measured runs take.
+/// comparison and a mix. With tolerance 0 every round gives one point. With a
+/// tolerance, four evaluations a point are more than measured runs take.
 double picard_tasks(const MethodOptions& options, int num_calls) {
   const double evaluations =
       options.tolerance > 0 ? 4 : std::min(options.window_size, num_calls);
@@ -559,9 +590,9 @@ double picard_tasks(const MethodOptions& options, int num_calls) {
 /// lives over its round's width; its value over that and the next one's.
 /// Guesses are those of the oldest round alone. Where guesses follow a line,
 /// the first point of each open round lives until the round ends.
-/// With a memory, a point of an open round has its value, the one that is mixed
-/// next, and of as many rounds as are mixed and one more what their sweeps made
-/// and its residual.
+/// With a memory, an iterate is two states: what a sweep made of a point, and
+/// its residual. A point keeps the iterates that are mixed, and one that its
+/// present sweep makes. It also has its value, the next one and a guess.
 LiveValues picard_live(const MethodOptions& options, int num_calls,
                        int /*max_open*/) {
   const int window = std::min(rows_of_window(options), num_calls);

@@ -74,7 +74,7 @@ class Picard final : public BookedMethod {
     // Of the next point, with a memory above 1.
     std::uint64_t comparison = 0;  ///< task that makes the two; 0: none
     Slot residual = kNoSlot;
-    MeanSquares squares = {};
+    MeanSquares squares = {};  ///< the first comes from the sweep
     /// Of this point, by the rounds before; the newest first.
     std::vector<Iterate> older = {};
     bool drops_output = false;  ///< no later round reads it
@@ -116,6 +116,7 @@ class Picard final : public BookedMethod {
   [[nodiscard]] std::vector<Iterate> iterates(Round& round, int index);
   void release(const Iterate& iterate);
 
+  [[nodiscard]] bool is_whole(const Round& round) const;
   template <typename Bytes, typename RoundType>
   static void transfer_round(Bytes& bytes, RoundType& round);
 

@@ -44,7 +44,8 @@ void AndersonSums::add(const MeanSquares& squares,
 
 Coefficients AndersonSums::weights() const {
   constexpr double kRegularisation = 1e-3;
-  // A device that adds squares in another order gets the same weights.
+  // A device that adds squares in another order nearly always gets the same
+  // weights.
   constexpr double kUnit = 1 << 20;
   auto rows = products_;
   Row right = right_;
@@ -82,7 +83,7 @@ Coefficients AndersonSums::weights() const {
 }
 
 std::size_t scalars_of_residual(const Task& task) {
-  return task.inputs.size() - 1;
+  return task.inputs.size() - 2;
 }
 
 void run_residual(const OpRun& run, OpTasks tasks) {
@@ -92,22 +93,22 @@ void run_residual(const OpRun& run, OpTasks tasks) {
   SolverState residual;
   residual.latents =
       weighted_sum(run.ctx, Memory::lasting, {{1.0, &now}, {-1.0, &before}});
-  kernels::Readings& readings = *run.queued.readings;
-  const std::size_t first = readings.sum_squares(residual.latents);
+  std::vector<std::size_t> readings;
   for (std::size_t i = 2; i < bound.task.inputs.size(); ++i) {
-    readings.sum_squared_difference(residual.latents, run.latents(bound, i));
+    readings.push_back(run.queued.readings->sum_squared_difference(
+        residual.latents, run.latents(bound, i)));
   }
-  run.queued.verdicts.push_back(
-      {&bound, [first, count = num_scalars(bound.task),
-                size = static_cast<double>(now.num_elements())](
-                   std::span<const double> values) {
-         const auto squares = values.subspan(first, count);
-         std::vector<double> means(squares.begin(), squares.end());
-         for (double& mean : means) {
-           mean /= size;
-         }
-         return means;
-       }});
+  if (!readings.empty()) {
+    run.queued.verdicts.push_back(
+        {&bound, [readings, size = static_cast<double>(now.num_elements())](
+                     std::span<const double> values) {
+           std::vector<double> means;
+           for (const std::size_t reading : readings) {
+             means.push_back(values[reading] / size);
+           }
+           return means;
+         }});
+  }
   run.queued.write(bound, std::move(residual));
 }
 

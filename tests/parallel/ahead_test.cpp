@@ -295,7 +295,7 @@ TEST(Ahead, AWholeRunIsIssuedWhereNoScalarDecidesIt) {
     std::vector<Task> tasks = method->ready(kAll);
     const bool waits = options.kind->plan == nullptr;
     if (waits) {
-      EXPECT_GT(num_scalars(tasks.back()), 0U);  // a round
+      EXPECT_TRUE(std::ranges::any_of(tasks, num_scalars));  // a round
     } else {
       EXPECT_EQ(tasks.back().to, 9);
     }

@@ -298,9 +298,10 @@ constexpr int kChanged = 6;
 /// Plays scalars instead of arithmetic.
 class TaaScript {
  public:
-  /// square: of the residual of the point kChanged in the second round.
-  explicit TaaScript(double square)
-      : square_(square), method_(make_method(taa(6, 3), Schedule(steps(12)))) {}
+  /// residual: of the point kChanged in the second round.
+  explicit TaaScript(double residual)
+      : residual_(residual),
+        method_(make_method(taa(6, 3), Schedule(steps(12)))) {}
 
   /// Everything that is handed out before the third round's sweeps.
   void run() {
@@ -333,20 +334,14 @@ class TaaScript {
   }
   std::vector<double> scalars(const Task& task, int round) const {
     if (task.op == Op::sweep) {
-      return {1.0, 0.0};
+      return {round == 1 && task.to == kChanged ? residual_
+                                                : 1.0 / (1 + task.to + round),
+              0.0};
     }
-    if (task.op != Op::residual) {
-      return {};
-    }
-    std::vector<double> all = {1.0 / (1 + task.to + round)};
-    all.resize(task.inputs.size() - 1, 0.5);
-    if (round == 1 && task.to == kChanged) {
-      all.front() = square_;
-    }
-    return all;
+    return std::vector<double>(num_scalars(task), 0.5);
   }
 
-  double square_;
+  double residual_;
   std::unique_ptr<Method> method_;
 };
 
@@ -360,9 +355,6 @@ TEST(Taa, MixesOfPointsUpstreamAlone) {
   for (std::size_t i = 0; i < one.mixes.size(); ++i) {
     const Task& mix = one.mixes[i];
     EXPECT_EQ(mix.inputs.size(), 1 + mix.coefficients.size());
-    if (mix.coefficients.empty()) {
-      continue;  // of the first round, or its first
-    }
     weighted.push_back(mix.to);
     EXPECT_EQ(std::ranges::equal(mix.coefficients, other.mixes[i].coefficients),
               mix.to != kChanged);
@@ -381,10 +373,10 @@ TEST(Taa, LeavesTheFirstPointOfEveryRoundAsTheSweepMadeIt) {
       mixed.push_back(task.from);
     }
   }
-  // Windows of six from 0, 1 and 2 on.
+  // Windows of six from 0, 1 and 2 on; what waits for no mix comes first.
   EXPECT_EQ(evaluated, (std::vector<int>{0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6, 2,
-                                         3, 4, 5, 6, 7}));
-  EXPECT_EQ(mixed, (std::vector<int>{2, 3, 4, 5, 6, 3, 4, 5, 6, 7}));
+                                         7, 3, 4, 5, 6}));
+  EXPECT_EQ(mixed, (std::vector<int>{3, 4, 5, 6}));
 }
 
 }  // namespace

@@ -125,9 +125,8 @@ SymbolicResult residual(const std::vector<Symbol>& inputs) {
   SymbolicResult made;
   const Symbol value = joined(named(Op::residual, inputs[0]), inputs[1]);
   made.outputs = {of_kind(ValueKind::state, value)};
-  for (std::size_t i = 1; i < inputs.size(); ++i) {
-    const Symbol other = i == 1 ? value : joined(value, inputs[i]);
-    made.result.scalars.push_back(Random(other).unit());
+  for (std::size_t i = 2; i < inputs.size(); ++i) {
+    made.result.scalars.push_back(Random(joined(value, inputs[i])).unit());
   }
   return made;
 }
