@@ -77,25 +77,8 @@ constexpr std::array kDashes = {"none", "7 3", "2 3", "9 3 2 3"};
 struct Point {
   double x;
   double y;
+  std::string label = {};
 };
-
-std::string escaped(const std::string& text) {
-  static const std::map<char, std::string_view> kEntities = {{'&', "&amp;"},
-                                                             {'<', "&lt;"},
-                                                             {'>', "&gt;"},
-                                                             {'"', "&quot;"},
-                                                             {'\'', "&#39;"}};
-  std::string out;
-  for (const char c : text) {
-    if (const auto found = kEntities.find(c); found != kEntities.end()) {
-      out += found->second;
-    } else {
-      // XML has no other control characters.
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 /// Colour and dash of a series: 28 pairs before one comes again.
 std::string stroke(std::size_t series) {
@@ -104,12 +87,17 @@ std::string stroke(std::size_t series) {
                      kDashes.at(series / kColours.size() % kDashes.size()));
 }
 
-std::vector<Point> points_of(const std::vector<double>& values,
-                             bool logarithmic) {
+/// Those of a line that can be shown.
+std::vector<Point> points_of(const PlotPanel& panel, std::size_t line) {
   std::vector<Point> points;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (std::isfinite(values[i]) && (!logarithmic || values[i] > 0)) {
-      points.push_back({static_cast<double>(i), values[i]});
+  for (std::size_t i = 0; i < panel.lines[line].size(); ++i) {
+    const double x =
+        panel.at.empty() ? static_cast<double>(i) : panel.at.at(line).at(i);
+    const double y = panel.lines[line][i];
+    if (std::isfinite(x) && std::isfinite(y) && (!panel.logarithmic || y > 0)) {
+      points.push_back(
+          {x, y,
+           panel.labels.empty() ? std::string() : panel.labels.at(line).at(i)});
     }
   }
   return points;
@@ -165,19 +153,26 @@ std::string axes(const Frame& frame, const PlotPanel& panel) {
                    "transform='rotate(-90 {7:.1f} {8:.1f})'>{9}{10}</text>\n",
                    frame.left, frame.top, frame.bottom, frame.right,
                    (frame.left + frame.right) / 2, frame.bottom + 38,
-                   escaped(panel.x_axis), y_name, middle, escaped(panel.y_axis),
+                   xml_escaped(panel.x_axis), y_name, middle,
+                   xml_escaped(panel.y_axis),
                    panel.logarithmic ? " (log scale)" : "");
 }
 
+/// `radius`: of the points.
 std::string line(const Frame& frame, const std::vector<Point>& points,
-                 std::size_t series) {
+                 std::size_t series, double radius) {
   std::string path;
   std::string dots;
   for (const Point& point : points) {
     const double x = frame.x(point.x);
     const double y = frame.y(point.y);
     path += fmt::format("{:.2f},{:.2f} ", x, y);
-    dots += fmt::format("<circle cx='{:.2f}' cy='{:.2f}' r='2'/>", x, y);
+    dots +=
+        fmt::format("<circle cx='{:.2f}' cy='{:.2f}' r='{:g}'/>", x, y, radius);
+    if (!point.label.empty()) {
+      dots += fmt::format("<text x='{:.1f}' y='{:.1f}'>{}</text>", x + 6, y - 5,
+                          xml_escaped(point.label));
+    }
   }
   return fmt::format(
       "<polyline points='{}' class='line' {}/>\n<g fill='{}'>{}</g>\n", path,
@@ -186,19 +181,21 @@ std::string line(const Frame& frame, const std::vector<Point>& points,
 
 std::string draw_panel(const PlotPanel& panel, double origin, double top) {
   std::vector<std::vector<Point>> lines;
-  std::vector<double> values;
-  double last = 0;
-  for (const std::vector<double>& series : panel.lines) {
-    lines.push_back(points_of(series, panel.logarithmic));
+  std::vector<double> xs = {0};  // with the beginning
+  std::vector<double> ys;
+  for (std::size_t i = 0; i < panel.lines.size(); ++i) {
+    lines.push_back(points_of(panel, i));
     for (const Point& point : lines.back()) {
-      values.push_back(point.y);
-      last = std::max(last, point.x);
+      xs.push_back(point.x);
+      ys.push_back(point.y);
     }
   }
-  require(!values.empty(), Errc::invalid_argument, "plot",
+  require(!ys.empty(), Errc::invalid_argument, "plot",
           "a series without points to draw");
-  const auto [low, high] = std::ranges::minmax(values);
-  const Frame frame{.x_axis = linear_axis(0, last, true),
+  const bool has_places = !panel.at.empty();
+  const auto [first, last] = std::ranges::minmax(xs);
+  const auto [low, high] = std::ranges::minmax(ys);
+  const Frame frame{.x_axis = linear_axis(first, last, !has_places),
                     .y_axis = panel.logarithmic ? logarithmic_axis(low, high)
                                                 : linear_axis(low, high),
                     .logarithmic = panel.logarithmic,
@@ -206,7 +203,7 @@ std::string draw_panel(const PlotPanel& panel, double origin, double top) {
                     .top = top + kAbove};
   std::string svg = axes(frame, panel);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    svg += line(frame, lines[i], i);
+    svg += line(frame, lines[i], i, has_places ? 4 : 2);
   }
   return svg;
 }
@@ -244,7 +241,7 @@ Legend draw_legend(const std::vector<std::string>& names, double width) {
         "{}/>"
         "<text x='{:.1f}' y='{:.1f}'>{}</text>\n",
         x, y - 4, x + kSwatch - 6, y - 4, stroke(i), x + kSwatch, y,
-        escaped(names[i]));
+        xml_escaped(names[i]));
     x += room;
   }
   return legend;
@@ -285,6 +282,24 @@ Axis logarithmic_axis(double low, double high) {
                      : over_many_decades(first, last);
 }
 
+std::string xml_escaped(const std::string& text) {
+  static const std::map<char, std::string_view> kEntities = {{'&', "&amp;"},
+                                                             {'<', "&lt;"},
+                                                             {'>', "&gt;"},
+                                                             {'"', "&quot;"},
+                                                             {'\'', "&#39;"}};
+  std::string out;
+  for (const char c : text) {
+    if (const auto found = kEntities.find(c); found != kEntities.end()) {
+      out += found->second;
+    } else {
+      // XML has no other control characters.
+      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
 std::string plot_svg(const Plot& plot) {
   require(!plot.panels.empty(), Errc::invalid_argument, "plot",
           "nothing to draw");
@@ -301,8 +316,8 @@ std::string plot_svg(const Plot& plot) {
       "<rect width='100%' height='100%' fill='white'/>\n"
       "<text x='{2:.0f}' y='26' class='title'>{3}</text>\n"
       "<text x='{2:.0f}' y='46'>{4}</text>\n",
-      width, legend.bottom + kPanelHeight, kLeft, escaped(plot.title),
-      escaped(plot.subtitle));
+      width, legend.bottom + kPanelHeight, kLeft, xml_escaped(plot.title),
+      xml_escaped(plot.subtitle));
   svg += legend.svg;
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {
     svg += draw_panel(plot.panels[i], kPanelWidth * static_cast<double>(i),

@@ -22,13 +22,17 @@ struct Axis {
 /// decade those of a linear axis. 0 < low ≤ high, both finite.
 [[nodiscard]] Axis logarithmic_axis(double low, double high);
 
-/// One panel: a line per series over the index of its values.
+/// One panel: a line per series over the index of its values, or over `at`.
 struct PlotPanel {
   std::string x_axis;  ///< "network call"
   std::string y_axis;  ///< with its unit
   /// Points ≤ 0 are left out, and the axis says that it is logarithmic.
   bool logarithmic = false;
   std::vector<std::vector<double>> lines;  ///< as many as names in the legend
+  /// Where on the x axis each value of each line stands; empty: at its index.
+  std::vector<std::vector<double>> at = {};
+  /// What stands beside each point of each line; empty: nothing.
+  std::vector<std::vector<std::string>> labels = {};
 };
 
 struct Plot {
@@ -43,5 +47,9 @@ struct Plot {
 /// finite is left out. Errors: Errc::invalid_argument for a panel without
 /// points.
 [[nodiscard]] std::string plot_svg(const Plot& plot);
+
+/// `text` as it stands in XML and HTML, also within quotes. Control characters
+/// become spaces.
+[[nodiscard]] std::string xml_escaped(const std::string& text);
 
 }  // namespace troupe::actors

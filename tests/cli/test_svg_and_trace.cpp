@@ -56,6 +56,22 @@ TEST(SvgPlot, DrawsALinePerSeriesAndNamesItOnce) {
   EXPECT_EQ(count(svg, "<circle"), 10U);
 }
 
+TEST(SvgPlot, PutsValuesWhereTheyBelong) {
+  const std::string svg = plot_svg({.title = "places",
+                                    .subtitle = {},
+                                    .legend = {"one"},
+                                    .panels = {{.x_axis = "x",
+                                                .y_axis = "y",
+                                                .lines = {{1, 2, 3}},
+                                                .at = {{0, 1, 4}},
+                                                .labels = {{"", "<b>", ""}}}}});
+  // The axis goes from 0 to 4 over 344 pixels, from 76 on.
+  EXPECT_NE(svg.find("<circle cx='76.00'"), std::string::npos);
+  EXPECT_NE(svg.find("<circle cx='162.00'"), std::string::npos);
+  EXPECT_NE(svg.find("<circle cx='420.00'"), std::string::npos);
+  EXPECT_EQ(count(svg, ">&lt;b&gt;</text>"), 1U);
+}
+
 TEST(SvgPlot, RefusesNothingToDraw) {
   EXPECT_THROW((void)plot_svg({}), Error);
   EXPECT_THROW((void)plot_svg({.title = "x",
