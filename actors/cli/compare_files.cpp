@@ -208,7 +208,90 @@ Comparison compare_tensors(const std::string& path, const std::string& other) {
   return found;
 }
 
+/// A plane of numbers; after `blurred` smaller by the window on each side.
+struct Plane {
+  int width = 0;
+  int height = 0;
+  std::vector<double> values;
+
+  [[nodiscard]] double at(int x, int y) const {
+    return values[static_cast<std::size_t>(y) *
+                      static_cast<std::size_t>(width) +
+                  static_cast<std::size_t>(x)];
+  }
+};
+
+/// A Gaussian's weighted means in windows along one axis.
+Plane blurred(const Plane& in, const std::vector<double>& weights,
+              bool is_across) {
+  const int less = static_cast<int>(weights.size()) - 1;
+  Plane out{.width = in.width - (is_across ? less : 0),
+            .height = in.height - (is_across ? 0 : less),
+            .values = {}};
+  for (int y = 0; y < out.height; ++y) {
+    for (int x = 0; x < out.width; ++x) {
+      double sum = 0;
+      for (int i = 0; i <= less; ++i) {
+        sum += weights[static_cast<std::size_t>(i)] *
+               (is_across ? in.at(x + i, y) : in.at(x, y + i));
+      }
+      out.values.push_back(sum);
+    }
+  }
+  return out;
+}
+
+std::vector<double> gaussian(int side) {
+  constexpr int kSide = 11;
+  constexpr double kDeviation = 1.5;
+  const int size = std::min(kSide, side % 2 == 1 ? side : side - 1);
+  std::vector<double> weights;
+  double sum = 0;
+  for (int i = 0; i < size; ++i) {
+    const double at = (i - size / 2) / kDeviation;
+    sum += weights.emplace_back(std::exp(-at * at / 2));
+  }
+  for (double& weight : weights) {
+    weight /= sum;
+  }
+  return weights;
+}
+
 }  // namespace
+
+double structural_similarity(const Image& a, const Image& b) {
+  require(a.width == b.width && a.height == b.height, Errc::internal, "ssim",
+          "pictures of two sizes");
+  constexpr double kC1 = (0.01 * 255) * (0.01 * 255);
+  constexpr double kC2 = (0.03 * 255) * (0.03 * 255);
+  const std::vector<double> across = gaussian(a.width);
+  const std::vector<double> down = gaussian(a.height);
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    const auto mean_of = [&](const Image& x, const Image* y) {
+      Plane plane{.width = x.width, .height = x.height, .values = {}};
+      for (std::size_t i = channel; i < x.rgb.size(); i += 3) {
+        plane.values.push_back(static_cast<double>(x.rgb[i]) *
+                               (y == nullptr ? 1 : y->rgb[i]));
+      }
+      return blurred(blurred(plane, across, true), down, false).values;
+    };
+    const std::vector<double> mean_a = mean_of(a, nullptr);
+    const std::vector<double> mean_b = mean_of(b, nullptr);
+    const std::vector<double> aa = mean_of(a, &a);
+    const std::vector<double> bb = mean_of(b, &b);
+    const std::vector<double> ab = mean_of(a, &b);
+    for (std::size_t i = 0; i < ab.size(); ++i) {
+      const double product = mean_a[i] * mean_b[i];
+      const double squares = mean_a[i] * mean_a[i] + mean_b[i] * mean_b[i];
+      sum += (2 * product + kC1) * (2 * (ab[i] - product) + kC2) /
+             ((squares + kC1) * (aa[i] + bb[i] - squares + kC2));
+    }
+    count += ab.size();
+  }
+  return sum / static_cast<double>(count);
+}
 
 Distance distance_of(const Image& a, const Image& b) {
   constexpr double kWhite = 255;

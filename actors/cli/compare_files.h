@@ -46,6 +46,12 @@ void visit_fields(auto& visit, AnyConst<Distance> auto& r) {
 /// Of two pictures of one size.
 [[nodiscard]] Distance distance_of(const Image& a, const Image& b);
 
+/// SSIM (Wang, Bovik, Sheikh & Simoncelli 2004): the mean over channels and
+/// places of windows of 11 x 11 pixels, weighted by a Gaussian of deviation
+/// 1.5; smaller windows where a picture is smaller. 1: equal. Windows lie in
+/// the picture. Errors: Errc::internal for pictures of two sizes.
+[[nodiscard]] double structural_similarity(const Image& a, const Image& b);
+
 /// The unit of a picture's differences.
 inline constexpr std::string_view kOfPicture = " of 255";
 
