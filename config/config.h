@@ -37,6 +37,9 @@ enum class ProgressKind : std::uint8_t { automatic, bar, plain, json, none };
 struct SamplerConfig {
   std::string name;  ///< ours or a diffusers class name; empty: checkpoint's
   std::optional<int> steps;
+  /// bench methods: where --steps names several; the first is `steps`. Empty:
+  /// that one alone.
+  std::vector<int> step_counts;
   std::optional<double> eta;
   std::optional<int> solver_order;
   std::optional<samplers::TimestepSpacing> timestep_spacing;
@@ -184,6 +187,9 @@ struct Config {
   std::string plot;           ///< schedule
   std::string against;        ///< verify
   int repeats = 3;            ///< bench
+  bool all_settings = false;  ///< bench methods
+  bool calibrate = false;     ///< bench methods
+  int quality = 0;            ///< bench methods: pictures of it; 0: none
   EmulationConfig emulation;  ///< bench
 
   /// Where each option that was set stood.

@@ -168,6 +168,16 @@ void check_one_method(const Config& config) {
   }
 }
 
+/// Refuses several numbers of steps where one is run.
+void check_one_step_count(const Config& config) {
+  if (!config.sampler.step_counts.empty()) {
+    throw Error(Errc::invalid_argument, config.place_of("steps"),
+                "only bench methods takes several: got " +
+                    find_option("steps")->get(config),
+                "choose one of them");
+  }
+}
+
 /// Refuses two things to print at once.
 void check_printing(const Config& config) {
   if (config.print_config && config.json) {
@@ -213,6 +223,7 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
   const bool lists = says(settings, "sigmas") || says(settings, "timesteps");
   if (lists) {
     sampler.steps.reset();
+    sampler.step_counts.clear();
   }
   if (lists || says(settings, "steps")) {
     sampler.sigmas.clear();
@@ -420,6 +431,9 @@ Config load_config(Verb verb, const Sources& sources) {
   if (verb == Verb::bench) {
     check_emulation(config);
   } else {
+    if (samples) {
+      check_one_step_count(config);
+    }
     config.emulation = {};  // of the environment or a file
     if (find_option("method")->serves(verb)) {
       check_one_method(config);

@@ -264,6 +264,17 @@ std::span<const Option> running_rows() {
        kResources, kSample, field(&Config::require_class), "none"},
       {"repeats", "", 0, "N", "runs of each measurement; the median counts",
        kResources, often(kBench), whole(&Config::repeats, 1, 1000)},
+      {"all", "", 0, "",
+       "with methods: more settings, among them tolerances of picard",
+       kResources, kBench, field(&Config::all_settings)},
+      {"quality", "", 0, "N",
+       "with methods: draw N pictures by each setting, and judge them by the "
+       "classifier in the model's folder; 0: none",
+       kResources, kBench, whole(&Config::quality, 0)},
+      {"calibrate", "", 0, "",
+       "with methods: write each setting's rounds and error, and no times, to "
+       "methods.json in the model's folder, or to the FILE.json of --out",
+       kOutput, kBench, field(&Config::calibrate)},
       {"emulate", "", 0, "N",
        "modelled devices in virtual time, 1 to 1024, instead of workers: every "
        "number is computed, only time is modelled",
@@ -290,8 +301,12 @@ std::span<const Option> running_rows() {
            {{kSample,
              "FILE.png, a folder, a pattern with {index:05}, or - for stdout"},
             {kKeys, "the key file to write"},
+            {kBench,
+             "with methods: the folder for report, figures and finished runs, "
+             "or with --calibrate FILE.json"},
             {kEncode, "FILE.safetensors or FILE.npz"}}),
-       kOutput, often(kSample) | kKeys | kEncode, field(&Config::out), "none"},
+       kOutput, often(kSample | kBench) | kKeys | kEncode, field(&Config::out),
+       by_verb({{kBench, "bench-methods"}, {kAll, "none"}})},
       {"grid", "", 0, "FILE", "a contact sheet of all samples", kOutput,
        often(kSample), field(&Config::grid), "none"},
       {"exists", "", 0, "WHAT", "error, skip or replace outputs that are there",

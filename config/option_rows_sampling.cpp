@@ -16,6 +16,30 @@ void set_karras(Config& config, Text place, Text text) {
   }
 }
 
+/// Several of `bench methods`.
+Field steps_field() {
+  return {[](Config& config, Text place, Text text) {
+            Sampler& sampler = config.sampler;
+            sampler.step_counts.clear();
+            for (const std::string& count : parse_list(place, text)) {
+              sampler.step_counts.push_back(
+                  static_cast<int>(parse_integer(place, count, 1, kMany)));
+            }
+            if (sampler.step_counts.empty()) {
+              fail_empty(place);
+            }
+            sampler.steps = sampler.step_counts.front();
+            if (sampler.step_counts.size() == 1) {
+              sampler.step_counts.clear();
+            }
+          },
+          [](const Config& config) {
+            const Sampler& sampler = config.sampler;
+            return sampler.step_counts.empty() ? text_of(sampler.steps)
+                                               : text_of(sampler.step_counts);
+          }};
+}
+
 /// A side alone leaves the other, 0, to the model.
 bool has_both_sides(const Config& config) {
   return config.size && config.size->width > 0 && config.size->height > 0;
@@ -253,8 +277,12 @@ std::span<const Option> sampling_rows() {
       {"steps",
        "num-inference-steps,num-steps,inference-steps,sampling-steps,num-"
        "sampling-steps,sample-steps,ddim-steps",
-       0, "N", "denoising steps", kSamplerGroup,
-       often(kSample | kBench) | kSamplers, whole(&Sampler::steps, 1),
+       0, "N",
+       by_verb({{kBench,
+                 "denoising steps; with methods several with commas are "
+                 "compared"},
+                {kSamplers, "denoising steps"}}),
+       kSamplerGroup, often(kSample | kBench) | kSamplers, steps_field(),
        "what the model's sampling.json says, else its pipeline's default, else "
        "50"},
       {"guidance", "guidance-scale,cfg-scale,cfg", 0, "W",

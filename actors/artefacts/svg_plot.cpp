@@ -160,7 +160,7 @@ std::string axes(const Frame& frame, const PlotPanel& panel) {
 
 /// `radius`: of the points.
 std::string line(const Frame& frame, const std::vector<Point>& points,
-                 std::size_t series, double radius) {
+                 std::size_t series, double radius, bool is_joined) {
   std::string path;
   std::string dots;
   for (const Point& point : points) {
@@ -174,9 +174,12 @@ std::string line(const Frame& frame, const std::vector<Point>& points,
                           xml_escaped(point.label));
     }
   }
-  return fmt::format(
-      "<polyline points='{}' class='line' {}/>\n<g fill='{}'>{}</g>\n", path,
-      stroke(series), kColours.at(series % kColours.size()), dots);
+  const std::string joined =
+      is_joined ? fmt::format("<polyline points='{}' class='line' {}/>\n", path,
+                              stroke(series))
+                : std::string();
+  return joined + fmt::format("<g fill='{}'>{}</g>\n",
+                              kColours.at(series % kColours.size()), dots);
 }
 
 std::string draw_panel(const PlotPanel& panel, double origin, double top) {
@@ -203,7 +206,8 @@ std::string draw_panel(const PlotPanel& panel, double origin, double top) {
                     .top = top + kAbove};
   std::string svg = axes(frame, panel);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    svg += line(frame, lines[i], i, has_places ? 4 : 2);
+    svg +=
+        line(frame, lines[i], i, has_places ? 4 : 2, i >= panel.num_scattered);
   }
   return svg;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct PlotPanel {
   std::vector<std::vector<double>> lines;  ///< as many as names in the legend
   /// Where on the x axis each value of each line stands; empty: at its index.
   std::vector<std::vector<double>> at = {};
+  /// The first so many lines are points alone.
+  std::size_t num_scattered = 0;
   /// What stands beside each point of each line; empty: nothing.
   std::vector<std::vector<std::string>> labels = {};
 };

@@ -33,13 +33,7 @@ struct Measurement {
   std::int64_t rounds = 0;
   std::map<std::uint64_t, Tensor> latents = {};
 
-  [[nodiscard]] double median() const {
-    std::vector<double> sorted = seconds;
-    std::ranges::sort(sorted);
-    const std::size_t half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half]
-                                  : (sorted[half - 1] + sorted[half]) / 2;
-  }
+  [[nodiscard]] double median() const { return median_of(seconds); }
 };
 
 void measure(Invocation& invocation, const JobRunner& runner,
@@ -159,10 +153,34 @@ const JobRequest& widest(std::span<const JobRequest> requests) {
   });
 }
 
+/// Refuses what only `bench methods` takes.
+void check_one_setting(const Invocation& invocation) {
+  if (!invocation.files.empty()) {
+    throw Error(Errc::invalid_argument, invocation.files.front(),
+                "an argument that no option takes",
+                "methods is the only one: see troupe bench --help");
+  }
+  const config::Config& config = invocation.config;
+  std::vector<std::string> keys = {"all", "quality", "calibrate", "out"};
+  if (!config.sampler.step_counts.empty()) {
+    keys.emplace_back("steps");
+  }
+  for (const std::string& key : keys) {
+    require(!config.is_flag(key), Errc::invalid_argument, config.place_of(key),
+            "goes with bench methods alone",
+            key == "steps" ? "choose one number of steps"
+                           : "say troupe bench methods, or leave it out");
+  }
+}
+
 }  // namespace
 
 int run_bench(Invocation& invocation) {
   const config::Config& config = invocation.config;
+  if (invocation.files == std::vector<std::string>{"methods"}) {
+    return bench_methods(invocation);
+  }
+  check_one_setting(invocation);
   read_prompt_files(invocation.config);
   const std::vector<JobRequest> requests = requests_of(config);
   const JobRequest& first = requests.front();

@@ -80,7 +80,10 @@ std::vector<double> worker_speeds(const config::EmulationConfig& said,
   return speeds;
 }
 
-Machine machine_of(const config::Config& config, const JobRequest& request) {
+}  // namespace
+
+Machine emulated_machine(const config::Config& config,
+                         const JobRequest& request) {
   const config::EmulationConfig& said = config.emulation;
   Machine machine;
   machine.step_ms = said.step_ms.value_or(machine.step_ms);
@@ -97,19 +100,25 @@ Machine machine_of(const config::Config& config, const JobRequest& request) {
   return machine;
 }
 
+Machine one_emulated_device(Machine machine) {
+  machine.speeds = {1.0};
+  machine.shards = {};
+  machine.segment_shares = {1.0};
+  return machine;
+}
+
+namespace {
+
 /// One device of speed 1, and the methods that were asked for.
 std::vector<Row> rows_of(const config::Config& config,
                          std::span<const JobRequest> requests) {
   std::vector<Row> rows;
   rows.push_back({.name = "sequential, 1 emulated device",
                   .request = baseline_of(requests.front(), 1)});
-  Row& baseline = rows.front();
-  baseline.machine = machine_of(config, requests.front());
-  baseline.machine.speeds = {1.0};
-  baseline.machine.shards = {};
-  baseline.machine.segment_shares = {1.0};
+  rows.front().machine =
+      one_emulated_device(emulated_machine(config, requests.front()));
   for (const JobRequest& request : requests) {
-    Machine machine = machine_of(config, request);
+    Machine machine = emulated_machine(config, request);
     const int shards = machine.shards.devices;
     rows.push_back(
         {.name = fmt::format(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "actors/cli/json_fields.h"
@@ -61,27 +62,6 @@ void visit_fields(auto& visit, AnyConst<BenchRow> auto& r) {
   if (r.emulated) {
     visit(kCut, r.cut);
   }
-}
-
-void visit_fields(auto& visit, AnyConst<emulation::Machine> auto& r) {
-  visit({"devices", "modelled devices"},
-        r.num_workers() * static_cast<std::size_t>(r.shards.devices));
-  visit({"speeds", "of each worker's devices"}, r.speeds);
-  visit({"shards", "devices of each worker"}, r.shards.devices);
-  visit({"shard_plan", "gather or ulysses (--shard-plan)"},
-        config::name_of(r.shards.plan));
-  visit({"shard_share", "of a pass that the slowest of them computes"},
-        r.shards.share);
-  visit({"shard_exchanges", "of a pass"}, r.shards.exchanges);
-  visit({"shard_received_bytes", "by one of them in a pass of a row"},
-        r.shards.received_bytes);
-  visit({"step_ms", "a row on a device of speed 1"}, r.step_ms);
-  visit({"row_slope", "each further row, as a part of that"}, r.row_slope);
-  visit({"jitter", "most that a pass takes longer, as a part"}, r.jitter);
-  visit({"link_gbps", "of each device's link, each way"}, r.link_gbps);
-  visit({"link_us", "latency of a link"}, r.link_us);
-  visit({"coordinator_event_us", "what the coordinator takes for an event"},
-        coordinator_us(r));
 }
 
 void visit_fields(auto& visit, AnyConst<BenchTable> auto& r) {
@@ -179,6 +159,13 @@ void check_measured(const JobResult& result) {
       throw to_error(*report.failure);
     }
   }
+}
+
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half]
+                                : (values[half - 1] + values[half]) / 2;
 }
 
 double relative_rmse(const std::map<std::uint64_t, Tensor>& a,

@@ -14,6 +14,8 @@
 #include "actors/cli/verbs.h"
 #include "actors/emulation/emulate.h"
 #include "actors/runtime.h"
+#include "config/enum_names.h"
+#include "kernels/core/fields.h"
 
 namespace troupe::actors {
 
@@ -48,6 +50,27 @@ class RunsProgress final : public Observer {
 /// The coordinator's time for an event, in microseconds.
 [[nodiscard]] inline double coordinator_us(const emulation::Machine& machine) {
   return 1e6 * emulation::to_seconds(machine.coordinator_event);
+}
+
+void visit_fields(auto& visit, AnyConst<emulation::Machine> auto& r) {
+  visit({"devices", "modelled devices"},
+        r.num_workers() * static_cast<std::size_t>(r.shards.devices));
+  visit({"speeds", "of each worker's devices"}, r.speeds);
+  visit({"shards", "devices of each worker"}, r.shards.devices);
+  visit({"shard_plan", "gather or ulysses (--shard-plan)"},
+        config::name_of(r.shards.plan));
+  visit({"shard_share", "of a pass that the slowest of them computes"},
+        r.shards.share);
+  visit({"shard_exchanges", "of a pass"}, r.shards.exchanges);
+  visit({"shard_received_bytes", "by one of them in a pass of a row"},
+        r.shards.received_bytes);
+  visit({"step_ms", "a row on a device of speed 1"}, r.step_ms);
+  visit({"row_slope", "each further row, as a part of that"}, r.row_slope);
+  visit({"jitter", "most that a pass takes longer, as a part"}, r.jitter);
+  visit({"link_gbps", "of each device's link, each way"}, r.link_gbps);
+  visit({"link_us", "latency of a link"}, r.link_us);
+  visit({"coordinator_event_us", "what the coordinator takes for an event"},
+        coordinator_us(r));
 }
 
 /// What the emulation of a row adds to its figures.
@@ -114,6 +137,9 @@ void explain_columns(std::span<const Column> columns);
 /// Errors: what a measured run failed with.
 void check_measured(const JobResult& result);
 
+/// The middle value, or the mean of the two middle ones. `values` is not empty.
+[[nodiscard]] double median_of(std::vector<double> values);
+
 /// ‖a − b‖ / ‖b‖ over all samples.
 [[nodiscard]] double relative_rmse(const std::map<std::uint64_t, Tensor>& a,
                                    const std::map<std::uint64_t, Tensor>& b);
@@ -121,6 +147,20 @@ void check_measured(const JobResult& result);
 /// XXH3-64 of all latents' bytes, by index: what `sample` calls latents_xxh3.
 [[nodiscard]] std::string latents_xxh3(
     const std::map<std::uint64_t, Tensor>& latents);
+
+/// The machine of --emulate for a job that is laid out by `config`.
+[[nodiscard]] emulation::Machine emulated_machine(const config::Config& config,
+                                                  const JobRequest& request);
+/// One of its devices, of speed 1.
+[[nodiscard]] emulation::Machine one_emulated_device(
+    emulation::Machine machine);
+
+/// `bench methods`: runs a grid of settings of all methods against the
+/// sequential run, writes a folder with report and figures, and prints a ranked
+/// table. Returns the exit code. Errors: Errc::invalid_argument for options and
+/// a folder that do not fit; those of make_request for the sequential run; what
+/// a run failed with; those of StopFlag::check.
+[[nodiscard]] int bench_methods(Invocation& invocation);
 
 /// `bench --emulate`: runs a sequential baseline and the requests, of one job
 /// but for the method, on modelled devices, and prints all, marked as emulated.

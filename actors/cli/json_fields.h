@@ -9,6 +9,7 @@ namespace troupe::actors {
 // Every key of a document. Each function stands beside the list of fields that
 // the document is printed from.
 [[nodiscard]] std::vector<JsonField> bench_json_fields();
+[[nodiscard]] std::vector<JsonField> bench_methods_json_fields();
 [[nodiscard]] std::vector<JsonField> cancel_json_fields();
 [[nodiscard]] std::vector<JsonField> doctor_json_fields();
 [[nodiscard]] std::vector<JsonField> encode_json_fields();

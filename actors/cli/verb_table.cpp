@@ -47,11 +47,15 @@ constexpr std::array kVerbs = {
              "  troupe verify a.safetensors --against b.safetensors\n",
              true},
     VerbInfo{
-        Verb::bench, run_bench, "measure a parallel method against one worker",
-        "(--model DIR | --random-weights NAME) [options]",
+        Verb::bench, run_bench,
+        "measure a parallel method, or all of them, against one worker",
+        "[methods] (--model DIR | --random-weights NAME) [options]",
         "  troupe bench -m DIR --method batch -n 4 --workers 2\n"
         "  troupe bench -m DIR --method batch,cfg,picard -n 2 --workers 2\n"
-        "  troupe bench -m DIR --method stale --segments 2 --steps 50\n"},
+        "  troupe bench -m DIR --method stale --segments 2 --steps 50\n"
+        "  troupe bench methods -m DIR --workers 2 --out report\n"
+        "  troupe bench methods -m DIR --emulate 4 --steps 20,50\n",
+        true},
     VerbInfo{Verb::doctor, run_doctor,
              "say what this machine and build have, and what is missing", "",
              "  troupe doctor\n"},

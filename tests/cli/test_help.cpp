@@ -207,6 +207,22 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look({"bench", "--random-weights", shape, "--steps", "2", "--class", "1",
         "--emulate", "2", "--method", "pipeline"},
        0);
+  const std::string figures = folder.path("methods.json");
+  const auto look_at_methods = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"bench", "methods"});
+    arguments.emplace_back("--json");
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    reader.expect_documented(outcome.json(), "bench methods");
+  };
+  look_at_methods({"--random-weights", shape, "--steps", "2", "--method",
+                   "picard", "--workers", "1", "--repeats", "1", "--calibrate",
+                   "--out", figures});
+  reader.expect_documented(nlohmann::json::parse(folder.read("methods.json")),
+                           "methods.json");
+  look_at_methods({"--model", TROUPE_DEMO, "--steps", "2", "--class", "faces",
+                   "-n", "1", "--quality", "1", "--method", "cfg,picard",
+                   "--emulate", "2", "--out", folder.path("judged")});
   look({"bench", "--steps", "0"}, 2);
   look({"doctor"}, 0);
   look({"doctor", "--bogus"}, 2);

@@ -64,12 +64,14 @@ TEST(SvgPlot, PutsValuesWhereTheyBelong) {
                                                 .y_axis = "y",
                                                 .lines = {{1, 2, 3}},
                                                 .at = {{0, 1, 4}},
+                                                .num_scattered = 1,
                                                 .labels = {{"", "<b>", ""}}}}});
   // The axis goes from 0 to 4 over 344 pixels, from 76 on.
   EXPECT_NE(svg.find("<circle cx='76.00'"), std::string::npos);
   EXPECT_NE(svg.find("<circle cx='162.00'"), std::string::npos);
   EXPECT_NE(svg.find("<circle cx='420.00'"), std::string::npos);
   EXPECT_EQ(count(svg, ">&lt;b&gt;</text>"), 1U);
+  EXPECT_EQ(count(svg, "class='line'"), 0U);  // points alone
 }
 
 TEST(SvgPlot, RefusesNothingToDraw) {

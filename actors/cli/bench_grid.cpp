@@ -1,0 +1,145 @@
+#include "actors/cli/bench_grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include "actors/cli/job_layout.h"
+#include "config/method_plan.h"
+#include "config/option_table.h"
+
+namespace troupe::actors {
+namespace {
+
+/// A setting, as it follows --method.
+struct Setting {
+  const char* text;
+  bool is_rare = false;  ///< of --all alone
+};
+
+// The settings that are compared.
+constexpr Setting kSettings[] = {
+    {"cfg"},
+    {"picard --window 2"},
+    {"picard --window 4"},
+    {"picard --window 8"},
+    {"draft --window 2"},
+    {"draft --window 3"},
+    {"draft --window 2 --anchor fresh"},
+    {"chords --window 4"},
+    {"chords --window 8"},
+    {"parareal --window 4 --iterations 1"},
+    {"parareal --window 4 --iterations 2"},
+    {"stale --segments 2"},
+    {"stale --segments 4"},
+    {"stale --segments 2 --preset asyncdiff"},
+    {"stale --segments 4 --preset asyncdiff"},
+    {"stale --segments 2 --preset asyncdiff2", true},
+    {"pipeline --segments 2", true},
+    {"picard --window 4 --accept settled --tolerance 0.1", true},
+    {"picard --window 4 --accept settled --tolerance 0.03", true},
+    {"picard --window 4 --accept settled --tolerance 0", true},
+};
+
+/// `config` with the method and its options that `text` names, for one picture.
+config::Config config_of(const std::string& text, config::Config config) {
+  std::istringstream words(text);
+  std::string word;
+  words >> word;
+  config.methods.clear();
+  config.method = {};
+  config.method.kind = config::parse_method("--method", word);
+  std::string value;
+  while (words >> word >> value) {
+    config::find_option(word.substr(2))->set(config, word, value);
+  }
+  config.samples.end = config.samples.begin + 1;
+  config.samples_per_prompt = false;
+  return config;
+}
+
+bool is_asked(const config::Config& config, const Setting& setting) {
+  const std::vector<samplers::MethodKind> named = config::named_methods(config);
+  const std::string_view text(setting.text);
+  return (config.all_settings || !setting.is_rare) &&
+         (named.empty() ||
+          std::ranges::any_of(named, [&](samplers::MethodKind kind) {
+            return text.substr(0, text.find(' ')) == kind->name;
+          }));
+}
+
+/// By one worker, the first; emulated by one device.
+GridRow sequential_row(std::string name, RowRole role,
+                       const config::Config& config,
+                       const JobRequest& request) {
+  GridRow row{.name = std::move(name),
+              .role = role,
+              .request = baseline_of(request, request.num_threads)};
+  if (request.is_emulated) {
+    row.machine = one_emulated_device(emulated_machine(config, request));
+  }
+  return row;
+}
+
+void add_fewer_steps(const config::Config& config, Grid& grid) {
+  if (!config.sampler.sigmas.empty() || !config.sampler.timesteps.empty()) {
+    grid.left_out.push_back(
+        {"fewer steps", grid.steps, "the run has a list of noise levels"});
+    return;
+  }
+  for (const int divisor : {2, 4}) {
+    const int steps = (grid.steps + divisor - 1) / divisor;
+    if (steps == grid.steps || (divisor == 4 && steps == 1)) {
+      continue;
+    }
+    config::Config fewer = config_of("sequential", config);
+    fewer.sampler.steps = steps;
+    grid.rows.push_back(
+        sequential_row(fmt::format("sequential --steps {}", steps),
+                       RowRole::fewer_steps, fewer, make_request(fewer)));
+  }
+}
+
+}  // namespace
+
+Grid make_grid(const config::Config& config) {
+  config::Config sequential = config;
+  sequential.methods.clear();
+  sequential.method = {};
+  sequential.method.kind = samplers::MethodKind::sequential;
+  Grid grid{.all = make_request(sequential)};
+  grid.steps = grid.all.schedule.num_steps();
+  const JobRequest one = make_request(config_of("sequential", config));
+  grid.rows.push_back(
+      sequential_row("sequential", RowRole::method, sequential, one));
+  grid.rows.push_back(sequential_row("sequential, noise moved by 1e-6",
+                                     RowRole::floor, sequential, one));
+  add_fewer_steps(config, grid);
+  for (const Setting& setting : kSettings) {
+    if (!is_asked(config, setting)) {
+      continue;
+    }
+    const config::Config said = config_of(setting.text, config);
+    try {
+      JobRequest request = make_request(said);
+      emulation::Machine machine;
+      if (request.is_emulated) {
+        machine = emulated_machine(said, request);
+      }
+      grid.rows.push_back({.name = setting.text,
+                           .request = std::move(request),
+                           .machine = std::move(machine)});
+    } catch (const Error& error) {
+      if (error.code() == Errc::internal) {
+        throw;
+      }
+      grid.left_out.push_back({setting.text, grid.steps, error.message()});
+    }
+  }
+  return grid;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,158 @@
+#include "actors/cli/bench_log.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "config/python_json.h"
+#include "kernels/core/error.h"
+#include "kernels/core/system/atomic_file.h"
+
+namespace troupe::actors {
+namespace {
+
+using LogJson = nlohmann::ordered_json;
+
+constexpr std::size_t kMostLogBytes = std::size_t{256} << 20U;
+
+/// Between a run and an object. What is unset is left out.
+struct RunToJson {
+  LogJson& to;
+  template <typename T>
+  void operator()(const char* key, const T& value) const {
+    to[key] = value;
+  }
+  template <typename T>
+  void operator()(const char* key, const std::optional<T>& value) const {
+    if (value) {
+      to[key] = *value;
+    }
+  }
+};
+struct RunOfJson {
+  const LogJson& from;
+  template <typename T>
+  void operator()(const char* key, T& value) const {
+    from.at(key).get_to(value);
+  }
+  template <typename T>
+  void operator()(const char* key, std::optional<T>& value) const {
+    if (from.contains(key)) {
+      value = from.at(key).get<T>();
+    }
+  }
+};
+
+auto key_of(const SettingRun& run) {
+  return std::tuple(run.steps, run.name, run.index, run.repeat);
+}
+
+[[noreturn]] void fail_in_log(const std::filesystem::path& path,
+                              const char* what) {
+  const int reason = errno;
+  throw Error(reason == ENOSPC || reason == EDQUOT ? Errc::no_space : Errc::io,
+              path.string(), std::string(what) + ": " + std::strerror(reason),
+              "name another folder with --out");
+}
+
+}  // namespace
+
+BenchLog::BenchLog(std::filesystem::path path, const LogJson& what)
+    : path_(std::move(path)),
+      descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND,
+                         0666)) {
+  if (descriptor_ < 0) {
+    fail_in_log(path_, "cannot be opened");
+  }
+  try {
+    require(::flock(descriptor_, LOCK_EX | LOCK_NB) == 0,
+            Errc::invalid_argument, path_.string(),
+            "another process measures there",
+            "wait for its end, or name another folder with --out");
+    read(what);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+BenchLog::~BenchLog() { ::close(descriptor_); }
+
+void BenchLog::read(const LogJson& what) {
+  std::string text = read_file(path_, kMostLogBytes);
+  const std::size_t end = text.rfind('\n') + 1;  // 0: no whole line
+  if (end < text.size() &&
+      ::ftruncate(descriptor_, static_cast<off_t>(end)) != 0) {
+    fail_in_log(path_, "cannot be shortened");
+  }
+  text.resize(end);
+  if (text.empty()) {
+    append(what.dump(-1, ' ', false, LogJson::error_handler_t::replace));
+    return;
+  }
+  std::istringstream lines(text);
+  std::string line;
+  int number = 0;
+  try {
+    while (std::getline(lines, line)) {
+      ++number;
+      const LogJson json = LogJson::parse(line);
+      if (number > 1) {
+        SettingRun run;
+        RunOfJson reader{json};
+        visit_run(reader, run);
+        runs_.insert_or_assign(key_of(run), run);
+        continue;
+      }
+      for (const auto& [key, value] : what.items()) {
+        const LogJson there = json.value(key, LogJson());
+        require(there == value, Errc::invalid_argument, path_.string(),
+                "the runs there are of another bench: " + key + " is " +
+                    config::shown(there) + ", here " + config::shown(value),
+                "name another folder with --out, or remove this one");
+      }
+    }
+  } catch (const LogJson::exception&) {
+    throw Error(Errc::corrupt_file, path_.string(),
+                "line " + std::to_string(number) +
+                    " is not as troupe bench methods wrote it",
+                "remove the file, and measure again");
+  }
+}
+
+void BenchLog::append(const std::string& line) {
+  const std::string text = line + "\n";
+  // A line that is written in part is cut off by the next bench.
+  if (::write(descriptor_, text.data(), text.size()) !=
+      static_cast<ssize_t>(text.size())) {
+    fail_in_log(path_, "cannot be written");
+  }
+}
+
+void BenchLog::add(const SettingRun& run) {
+  LogJson json;
+  RunToJson writer{json};
+  visit_run(writer, run);
+  append(json.dump());
+  runs_.insert_or_assign(key_of(run), run);
+}
+
+std::vector<SettingRun> BenchLog::of(int steps, const std::string& name,
+                                     bool of_quality) const {
+  std::vector<SettingRun> runs;
+  for (const auto& [key, run] : runs_) {
+    if (run.steps == steps && run.name == name &&
+        (run.repeat == kQualityRun) == of_quality) {
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+}  // namespace troupe::actors

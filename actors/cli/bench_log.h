@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/core/fields.h"
+
+namespace troupe::actors {
+
+/// One run of one picture by one setting.
+struct SettingRun {
+  int steps = 0;
+  std::string name;
+  std::uint64_t index = 0;  ///< global, of the picture
+  int repeat = 0;
+  double seconds = 0;
+  std::int64_t nfe = 0;
+  std::int64_t rounds = 0;
+  // Of the first repeat: others give the same bytes.
+  std::optional<double> relative_rmse = {};
+  std::optional<double> psnr_db = {};  ///< unset where pictures are equal
+  std::optional<double> ssim = {};
+  // Of --quality, whose runs are no repeats of others.
+  std::optional<std::int64_t> label = {};
+  std::optional<std::vector<float>> features = {};
+};
+
+/// SettingRun::repeat of such runs.
+inline constexpr int kQualityRun = -1;
+
+/// Calls visit(key, field): for a line of the file, and back.
+template <typename Visitor, typename Run>
+void visit_run(Visitor& visit, Run& r) {
+  visit("steps", r.steps);
+  visit("name", r.name);
+  visit("index", r.index);
+  visit("repeat", r.repeat);
+  visit("seconds", r.seconds);
+  visit("nfe", r.nfe);
+  visit("rounds", r.rounds);
+  visit("relative_rmse", r.relative_rmse);
+  visit("psnr_db", r.psnr_db);
+  visit("ssim", r.ssim);
+  visit("label", r.label);
+  visit("features", r.features);
+}
+
+/// The finished runs of a bench, in a file of lines of JSON. The first line
+/// says what the runs are of; a bench of something else is refused. A line that
+/// a killed process has left half-written is cut off. One process at a time
+/// has the file. Thread: one.
+class BenchLog {
+ public:
+  /// Opens the file or makes it. `what`: an object, compared key by key.
+  /// Errors: Errc::invalid_argument where the runs there are of something else,
+  /// naming the first key, or another process has the file;
+  /// Errc::corrupt_file; Errc::io.
+  BenchLog(std::filesystem::path path, const nlohmann::ordered_json& what);
+  ~BenchLog();
+  BenchLog(const BenchLog&) = delete;
+  BenchLog& operator=(const BenchLog&) = delete;
+
+  /// Errors: Errc::io, Errc::no_space.
+  void add(const SettingRun& run);
+  [[nodiscard]] bool has(int steps, const std::string& name,
+                         std::uint64_t index, int repeat) const {
+    return runs_.contains({steps, name, index, repeat});
+  }
+  /// Of one setting, in the order of the pictures: its measurements, or its
+  /// quality runs.
+  [[nodiscard]] std::vector<SettingRun> of(int steps, const std::string& name,
+                                           bool of_quality = false) const;
+
+ private:
+  void read(const nlohmann::ordered_json& what);
+  void append(const std::string& line);
+
+  std::filesystem::path path_;
+  int descriptor_;
+  std::map<std::tuple<int, std::string, std::uint64_t, int>, SettingRun> runs_;
+};
+
+}  // namespace troupe::actors

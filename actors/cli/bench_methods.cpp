@@ -1,0 +1,727 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "actors/artefacts/json_writer.h"
+#include "actors/artefacts/png.h"
+#include "actors/cli/bench_grid.h"
+#include "actors/cli/bench_log.h"
+#include "actors/cli/bench_measure.h"
+#include "actors/cli/bench_report.h"
+#include "actors/cli/compare_files.h"
+#include "actors/cli/execution_class.h"
+#include "actors/cli/json_fields.h"
+#include "actors/cli/json_rows.h"
+#include "actors/cli/notes.h"
+#include "actors/cli/picture_classifier.h"
+#include "actors/cli/progress_printer.h"
+#include "actors/cli/versions.h"
+#include "actors/job_parts.h"
+#include "config/method_figures.h"
+#include "config/method_plan.h"
+#include "config/option_rows.h"
+#include "config/schedule_options.h"
+#include "kernels/copy.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/noise.h"
+#include "kernels/core/system/atomic_file.h"
+#include "kernels/core/system/machine.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where the bench writes.
+struct BenchPaths {
+  fs::path folder;
+  fs::path figures;  ///< methods.json; empty: none
+};
+
+/// Refuses what the grid decides by itself, and what it does not compare.
+void check_bench_methods(const config::Config& config) {
+  for (const config::Option& option : config::option_table()) {
+    require(option.group != config::rows::kMethodGroup ||
+                option.key == "method" || option.get(config).empty(),
+            Errc::invalid_argument, config.place_of(std::string(option.key)),
+            "bench methods has settings of its own",
+            "leave it out, or measure one setting with troupe bench");
+  }
+  require(config.num_workers.value_or(0) > 0 || config.emulation.devices,
+          Errc::invalid_argument, "--workers",
+          "how many workers share a picture: got neither --workers nor "
+          "--emulate",
+          "give --workers N to measure here, or --emulate N to model devices");
+  require(config.num_shards == 1, Errc::invalid_argument,
+          config.place_of("shards"),
+          "bench methods compares methods, without shards: got " +
+              std::to_string(config.num_shards),
+          "leave it out");
+}
+
+BenchPaths paths_of(const config::Config& config) {
+  const std::string out = config.is_flag("out") ? config.out : "bench-methods";
+  BenchPaths paths{.folder = out, .figures = {}};
+  if (!config.calibrate) {
+    return paths;
+  }
+  if (out.ends_with(".json")) {
+    paths.figures = out;
+    paths.folder.replace_extension();
+  } else {
+    require(!config.model_dir.empty(), Errc::invalid_argument, "--calibrate",
+            "the model has no folder for methods.json", "give --out FILE.json");
+    paths.figures = fs::path(config.model_dir) / "methods.json";
+  }
+  return paths;
+}
+
+void prepare(const BenchPaths& paths) {
+  std::error_code problem;
+  fs::create_directories(paths.folder, problem);
+  require(!problem, Errc::io, paths.folder.string(),
+          "cannot be made: " + problem.message(),
+          "name another folder with --out");
+  check_writable_folder(paths.folder);
+  if (!paths.figures.empty()) {
+    check_writable(paths.figures);
+  }
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  write_file(path, std::as_bytes(std::span(text)));
+}
+
+/// Four classes of a model that has more, and two pictures of each condition,
+/// where nobody says otherwise.
+void choose_pictures(config::Config& config) {
+  const ModelSource source = ModelSource::open(config);
+  const std::int64_t classes = source.info(DType::f32).num_classes;
+  if (classes > 0 && config.classes.empty()) {
+    const std::int64_t most = std::min<std::int64_t>(classes, 4);
+    for (std::int64_t i = 0; i < most; ++i) {
+      config.classes.push_back(std::to_string(i * classes / most));
+    }
+  }
+  if (config.places.contains("samples")) {
+    return;
+  }
+  constexpr std::uint64_t kSeeds = 2;
+  constexpr std::uint64_t kWithoutConditions = 8;
+  // A count is of each prompt.
+  config.samples.end = classes > 0              ? kSeeds * config.classes.size()
+                       : source.takes_prompts() ? kSeeds
+                                                : kWithoutConditions;
+}
+
+std::string today() {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+}
+
+std::string in_shell_quotes(const std::string& word) {
+  const bool is_plain =
+      !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+        return std::isalnum(c) != 0 ||
+               std::string_view("-_./,:=+").find(c) != std::string_view::npos;
+      });
+  std::string quoted = "'";
+  for (const char c : word) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return is_plain ? word : quoted + "'";
+}
+
+std::string command_of(const Invocation& invocation) {
+  std::string command = "troupe bench methods";
+  for (const config::Setting& flag : invocation.sources.flags) {
+    const config::Option* option = config::find_option(flag.key);
+    command += " " + flag.place;
+    if (!option->is_switch()) {
+      command += " " + in_shell_quotes(flag.text);
+    } else if (flag.text != "true") {
+      command += "=" + flag.text;
+    }
+  }
+  return command;
+}
+
+std::string machine_of(const JobRequest& request) {
+  std::string text =
+      fmt::format("{}, {}", cpu_model(), counted(num_usable_cores(), "core"));
+  for (const JobDevice& device : request.devices) {
+    if (device.is_gpu() && device.is_used()) {
+      text += ", " + device.label();
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> conditions_of(const JobRequest& request) {
+  if (!request.prompts.texts.empty()) {
+    return request.prompts.texts;
+  }
+  std::vector<std::string> names;
+  if (request.source.info(DType::f32).num_classes > 0) {
+    for (const std::int64_t id : request.classes) {
+      const std::string name = request.source.class_name(id);
+      names.push_back(name.empty() ? std::to_string(id) : name);
+    }
+  }
+  return names;
+}
+
+/// Initial latents [1, C, H, W] of a picture, moved by noise of 1e-6.
+Tensor moved_start(const JobRequest& request, std::uint64_t index) {
+  constexpr float kMove = 1e-6F;
+  const Shape& shape = request.source.latent_shape();
+  Tensor start(shape, DType::f32);
+  make_noise(request.job, {}, request.schedule)->initial(index, start);
+  Tensor move(shape, DType::f32);
+  // No run draws noise for this step.
+  fill_normal({.seed = request.job.seed,
+               .sample_index = index,
+               .step_index = ~std::uint32_t{0},
+               .purpose = NoisePurpose::step},
+              move);
+  Tensor moved(with_rows(1, shape), DType::f32);
+  for (std::size_t i = 0; i < start.span<float>().size(); ++i) {
+    moved.span<float>()[i] =
+        start.span<float>()[i] + kMove * move.span<float>()[i];
+  }
+  return moved;
+}
+
+/// What a picture's runs are compared with.
+struct Drawn {
+  std::map<std::uint64_t, Tensor> latents;
+  Image picture;
+};
+
+/// Runs what the log lacks.
+class MethodsBench {
+ public:
+  MethodsBench(Invocation& invocation, const std::vector<Grid>& grids,
+               const JobRunner& runner, BenchLog& log, int repeats,
+               PictureClassifier* classifier)
+      : invocation_(invocation),
+        grids_(grids),
+        runner_(runner),
+        log_(log),
+        repeats_(repeats),
+        classifier_(classifier),
+        decoder_(runner.make_decode_context()),
+        printer_(progress_kind(invocation.config), stderr,
+                 SteadyClock().now()) {}
+
+  void run() {
+    each_picture([this](const Grid& grid, std::uint64_t index) {
+      progress_.samples_total += 1 + num_missing(grid, index);
+      progress_.calls_total += calls_of(grid.rows.front());
+      each_missing(grid, index, [this](const GridRow& row, int) {
+        progress_.calls_total += calls_of(row);
+      });
+    });
+    each_unjudged([this](const Grid&, const GridRow& row, std::uint64_t) {
+      progress_.samples_total += 1;
+      progress_.calls_total += calls_of(row);
+    });
+    each_picture([this](const Grid& grid, std::uint64_t index) {
+      // Also warms up what the first run of a process prepares.
+      const Drawn reference = draw(grid.rows.front(), index).second;
+      each_missing(grid, index, [&](const GridRow& row, int repeat) {
+        measure(grid, row, index, repeat, reference);
+      });
+    });
+    each_unjudged([this](const Grid& grid, const GridRow& row,
+                         std::uint64_t index) { judge(grid, row, index); });
+    printer_.finish();
+  }
+
+ private:
+  static std::int64_t calls_of(const GridRow& row) {
+    return row.request.schedule.num_model_calls();
+  }
+  template <typename Call>
+  void each_missing(const Grid& grid, std::uint64_t index, const Call& call) {
+    for (int repeat = 0; repeat < repeats_; ++repeat) {
+      for (const GridRow& row : grid.rows) {
+        if (!log_.has(grid.steps, row.name, index, repeat)) {
+          call(row, repeat);
+        }
+      }
+    }
+  }
+  std::uint64_t num_missing(const Grid& grid, std::uint64_t index) {
+    std::uint64_t missing = 0;
+    each_missing(grid, index, [&](const GridRow&, int) { ++missing; });
+    return missing;
+  }
+  /// Those with runs that are missing.
+  template <typename Call>
+  void each_picture(const Call& call) {
+    for (const Grid& grid : grids_) {
+      const config::SampleRange range = grid.all.samples();
+      for (std::uint64_t index = range.begin; index < range.end; ++index) {
+        if (num_missing(grid, index) > 0) {
+          call(grid, index);
+        }
+      }
+    }
+  }
+
+  /// The first pictures by each setting, and by the sequential run as many
+  /// others.
+  template <typename Call>
+  void each_unjudged(const Call& call) {
+    if (classifier_ == nullptr) {
+      return;
+    }
+    const auto count = static_cast<std::uint64_t>(invocation_.config.quality);
+    for (const Grid& grid : grids_) {
+      const std::uint64_t first = grid.all.job.begin;
+      for (const GridRow& row : grid.rows) {
+        const bool is_sequential = &row == &grid.rows.front();
+        const std::uint64_t end = first + (is_sequential ? 2 : 1) * count;
+        for (std::uint64_t index = first; index < end; ++index) {
+          if (!log_.has(grid.steps, row.name, index, kQualityRun)) {
+            call(grid, row, index);
+          }
+        }
+      }
+    }
+  }
+
+  void judge(const Grid& grid, const GridRow& row, std::uint64_t index) {
+    const auto [result, drawn] = draw(row, index);
+    PictureClassifier::Judgement judgement = classifier_->judge(drawn.picture);
+    log_.add({.steps = grid.steps,
+              .name = row.name,
+              .index = index,
+              .repeat = kQualityRun,
+              .seconds = result.wall_seconds,
+              .nfe = result.nfe,
+              .rounds = result.rounds,
+              .label = judgement.label,
+              .features = std::move(judgement.features)});
+  }
+
+  std::pair<JobResult, Drawn> draw(const GridRow& row, std::uint64_t index,
+                                   bool decodes = true) {
+    JobRequest request = row.request;
+    request.job.begin = index;
+    request.job.end = index + 1;
+    if (row.role == RowRole::floor) {
+      request.init_latents = moved_start(request, index);
+      request.job.init_latents = {xxh3_64(request.init_latents.bytes())};
+    }
+    LatentsObserver observer;
+    JobSpec job = runner_.job_of({.observers = {&observer},
+                                  .stop = invocation_.stop->token(),
+                                  .decode = false},
+                                 request);
+    JobResult result = request.is_emulated
+                           ? emulation::emulate(std::move(job), row.machine,
+                                                num_usable_cores())
+                                 .result
+                           : run_job(job);
+    invocation_.stop->check("bench",
+                            "stopped; the same command goes on with what is "
+                            "missing");
+    check_measured(result);
+    Drawn drawn{std::move(observer.latents), {}};
+    if (decodes) {
+      Tensor pixels;
+      runner_.decode(*decoder_, drawn.latents.at(index), pixels);
+      drawn.picture = to_image(kernels::on_host(*decoder_, pixels));
+    }
+    progress_.samples_done += 1;
+    progress_.calls_done += calls_of(row);
+    printer_.update(progress_, SteadyClock().now());
+    return {std::move(result), std::move(drawn)};
+  }
+
+  void measure(const Grid& grid, const GridRow& row, std::uint64_t index,
+               int repeat, const Drawn& reference) {
+    const bool is_first = repeat == 0;
+    const auto [result, drawn] = draw(row, index, is_first);
+    SettingRun run{.steps = grid.steps,
+                   .name = row.name,
+                   .index = index,
+                   .repeat = repeat,
+                   .seconds = result.wall_seconds,
+                   .nfe = result.nfe,
+                   .rounds = result.rounds};
+    if (is_first) {
+      run.relative_rmse = relative_rmse(drawn.latents, reference.latents);
+      run.psnr_db = distance_of(drawn.picture, reference.picture).psnr_db;
+      run.ssim = structural_similarity(drawn.picture, reference.picture);
+    }
+    log_.add(run);
+  }
+
+  Invocation& invocation_;
+  const std::vector<Grid>& grids_;
+  const JobRunner& runner_;
+  BenchLog& log_;
+  int repeats_;
+  PictureClassifier* classifier_;  ///< null: nothing is judged
+  std::unique_ptr<ExecContext> decoder_;
+  ProgressPrinter printer_;
+  JobProgress progress_;
+};
+
+/// Workers of speed 1 that could do what the setting's workers do.
+double capacity_of(const GridRow& row, int workers) {
+  if (!row.request.is_emulated) {
+    return workers;
+  }
+  std::vector<double> speeds = row.machine.speeds;
+  std::ranges::sort(speeds, std::greater());
+  speeds.resize(std::min(speeds.size(), static_cast<std::size_t>(workers)));
+  return std::accumulate(speeds.begin(), speeds.end(), 0.0);
+}
+
+/// `sequential`: the runs of the first row. `fastest`: seconds of the fastest
+/// run that does the sequential run's work.
+SettingRow figures_of(const Grid& grid, const GridRow& row,
+                      const std::vector<SettingRun>& runs,
+                      const std::vector<SettingRun>& sequential,
+                      double fastest) {
+  const JobRequest& request = row.request;
+  const samplers::MethodOptions& method = request.job.method;
+  const auto workers = static_cast<int>(std::min<std::uint64_t>(
+      method.kind->useful_workers(method, 1),
+      request.is_emulated ? row.machine.num_workers()
+                          : static_cast<std::uint64_t>(request.num_workers())));
+  std::vector<double> seconds;
+  std::vector<double> speedups;
+  std::vector<double> nfe;
+  std::vector<double> rounds;
+  std::vector<double> rmse;
+  std::vector<double> psnr;
+  std::vector<double> ssim;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const SettingRun& run = runs[i];
+    seconds.push_back(run.seconds);
+    speedups.push_back(sequential.at(i).seconds / run.seconds);
+    if (run.repeat == 0) {
+      nfe.push_back(static_cast<double>(run.nfe));
+      rounds.push_back(static_cast<double>(run.rounds));
+      rmse.push_back(run.relative_rmse.value_or(0));
+      psnr.push_back(run.psnr_db.value_or(HUGE_VAL));
+      ssim.push_back(run.ssim.value_or(1));
+    }
+  }
+  const auto decibels = [](double value) {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  };
+  SettingRow figures{
+      .name = row.name,
+      .method = std::string(method.kind->name),
+      .role = row.role,
+      .is_emulated = request.is_emulated,
+      .steps = grid.steps,
+      .workers = workers,
+      .runs = rmse.size(),
+      .rounds = median_of(rounds),
+      .nfe = median_of(nfe),
+      .seconds = median_of(seconds),
+      .speedup = median_of(speedups),
+      .rmse = {median_of(rmse), std::ranges::max(rmse)},
+      .psnr = {decibels(median_of(psnr)), decibels(std::ranges::min(psnr))},
+      .ssim = {median_of(ssim), std::ranges::min(ssim)}};
+  figures.nfe_ratio = figures.nfe / static_cast<double>(sequential.front().nfe);
+  figures.efficiency = figures.speedup / workers;
+  figures.bound = capacity_of(row, workers) / figures.nfe_ratio;
+  // Measured times of equal work differ by some per cent.
+  const bool is_modelled = request.is_emulated && row.machine.jitter == 0;
+  figures.is_above_bound =
+      fastest / figures.seconds > figures.bound * (is_modelled ? 1.001 : 1.1);
+  if (method.kind->takes("tolerance")) {
+    figures.tolerance = method.tolerance;
+  }
+  return figures;
+}
+
+std::vector<std::vector<float>> features_of(std::span<const SettingRun> runs) {
+  std::vector<std::vector<float>> features;
+  for (const SettingRun& run : runs) {
+    features.push_back(run.features.value());
+  }
+  return features;
+}
+
+/// Whether the classifier's labels are the classes that the pictures show.
+bool knows_classes(const JobRequest& request,
+                   const PictureClassifier& classifier) {
+  return std::ranges::all_of(request.classes, [&](std::int64_t id) {
+    return static_cast<std::size_t>(id) < classifier.labels().size() &&
+           classifier.labels()[static_cast<std::size_t>(id)] ==
+               request.source.class_name(id);
+  });
+}
+
+/// Of one number of steps. `count`: pictures of each setting.
+void judge_rows(const Grid& grid, const BenchLog& log, std::size_t count,
+                const PictureClassifier& classifier,
+                std::span<SettingRow> rows) {
+  const auto runs_of = [&](const std::string& name) {
+    return log.of(grid.steps, name, true);
+  };
+  const std::string& sequential = grid.rows.front().name;
+  const auto truth = features_of(runs_of(sequential));
+  const auto reference = std::span(truth).first(count);
+  const bool has_labels = knows_classes(grid.all, classifier);
+  for (SettingRow& row : rows) {
+    const std::vector<SettingRun> all = runs_of(row.name);
+    const auto runs = std::span(all).first(count);
+    const auto features = features_of(runs);
+    row.quality = QualityFigures{
+        .pictures = count,
+        .frechet = frechet_distance(row.name == sequential
+                                        ? std::span(truth).subspan(count, count)
+                                        : std::span(features),
+                                    reference)};
+    if (has_labels) {
+      const auto right =
+          std::ranges::count_if(runs, [&](const SettingRun& run) {
+            return run.label == grid.all.class_of(run.index);
+          });
+      row.quality->accuracy =
+          static_cast<double>(right) / static_cast<double>(count);
+    }
+  }
+}
+
+/// The classifier of --quality; null without it. Errors:
+/// Errc::invalid_argument where the model has none that fits.
+std::unique_ptr<PictureClassifier> classifier_of(const config::Config& config,
+                                                 const JobRequest& request) {
+  if (config.quality == 0) {
+    return nullptr;
+  }
+  const std::string place = config.place_of("quality");
+  const fs::path folder = fs::path(config.model_dir) / "classifier";
+  std::error_code ignored;
+  require(!config.model_dir.empty() && fs::is_directory(folder, ignored),
+          Errc::invalid_argument, place,
+          "the model's folder has no classifier/", "leave it out");
+  require(request.prompts.empty(), Errc::invalid_argument, place,
+          "the classifier judges classes, and the model takes prompts",
+          "leave it out");
+  auto classifier = std::make_unique<PictureClassifier>(folder);
+  const auto picture = models::LatentGeometry::of(request.source.pixel_shape());
+  require(picture.width == classifier->side() &&
+              picture.height == classifier->side(),
+          Errc::invalid_argument, place,
+          fmt::format("the classifier takes pictures of {0}x{0}: got {1}x{2}",
+                      classifier->side(), picture.width, picture.height),
+          "leave it out, or leave --size out");
+  return classifier;
+}
+
+void fill_rows(const std::vector<Grid>& grids, const BenchLog& log,
+               int num_judged, const PictureClassifier* classifier,
+               MethodsReport& report) {
+  for (const Grid& grid : grids) {
+    const auto sequential = log.of(grid.steps, grid.rows.front().name);
+    double fastest = HUGE_VAL;
+    for (const GridRow& row : grid.rows) {
+      const bool is_sequential =
+          &row == &grid.rows.front() || row.role == RowRole::floor;
+      for (const SettingRun& run : log.of(grid.steps, row.name)) {
+        fastest = is_sequential ? std::min(fastest, run.seconds) : fastest;
+      }
+    }
+    double floor = 0;
+    const std::size_t first = report.rows.size();
+    for (const GridRow& row : grid.rows) {
+      const SettingRow& figures = report.rows.emplace_back(figures_of(
+          grid, row, log.of(grid.steps, row.name), sequential, fastest));
+      if (row.role == RowRole::floor) {
+        floor = figures.rmse.median;
+      }
+    }
+    for (std::size_t i = first; i < report.rows.size() && floor > 0; ++i) {
+      report.rows[i].over_floor = report.rows[i].rmse.median / floor;
+    }
+    if (classifier != nullptr) {
+      judge_rows(grid, log, static_cast<std::size_t>(num_judged), *classifier,
+                 std::span(report.rows).subspan(first));
+    }
+    report.left_out.insert(report.left_out.end(), grid.left_out.begin(),
+                           grid.left_out.end());
+  }
+  rank(report);
+}
+
+MethodsReport report_of(const Invocation& invocation,
+                        const config::Config& config,
+                        const std::vector<Grid>& grids,
+                        const JobRunner& runner) {
+  const JobRequest& all = grids.front().all;
+  const auto picture = models::LatentGeometry::of(all.source.pixel_shape());
+  MethodsReport report{
+      .command = command_of(invocation),
+      .date = today(),
+      .sources = source_hash(),
+      .machine = machine_of(all),
+      .model = all.source.name(),
+      .weights_xxh3 = to_hex(runner.weights_hash()),
+      .execution_class = runner.execution_classes().front(),
+      .sampler = config::solver_label(all.schedule.options()),
+      .guidance = all.job.guidance.scale,
+      .dtype = all.dtypes(),
+      .size =
+          config::to_string(config::PictureSize{picture.width, picture.height}),
+      .company =
+          all.is_emulated
+              ? counted(static_cast<std::uint64_t>(*config.emulation.devices),
+                        "modelled device")
+              : describe_company(all),
+      .conditions = conditions_of(all),
+      .seed = all.job.seed,
+      .first = all.job.begin,
+      .samples = all.num_samples(),
+      .repeats = all.is_emulated ? 1 : config.repeats};
+  for (const Grid& grid : grids) {
+    report.steps.push_back(grid.steps);
+  }
+  if (all.is_emulated) {
+    report.emulated = emulated_machine(config, all);
+  }
+  return report;
+}
+
+/// What runs are of: all that they follow from.
+nlohmann::ordered_json identity_of(const MethodsReport& report,
+                                   const std::vector<Grid>& grids) {
+  nlohmann::ordered_json what = json_of(report);
+  for (const char* key : {"command", "date", "rows", "left_out", "notes"}) {
+    what.erase(key);
+  }
+  what["version"] = version();
+  for (const Grid& grid : grids) {
+    for (const GridRow& row : grid.rows) {
+      what["settings"].push_back(fmt::format("{}: {}", grid.steps, row.name));
+    }
+  }
+  return what;
+}
+
+config::MethodFigures figures_file(const MethodsReport& report,
+                                   const std::vector<Grid>& grids) {
+  config::MethodFigures file{.version = version(),
+                             .sources = report.sources,
+                             .date = report.date,
+                             .model = report.model,
+                             .weights_xxh3 = report.weights_xxh3,
+                             .methods = {}};
+  for (const SettingRow& row : report.rows) {
+    if (row.role != RowRole::method) {
+      continue;
+    }
+    const Grid& grid = *std::ranges::find(grids, row.steps, &Grid::steps);
+    const GridRow& ran =
+        *std::ranges::find(grid.rows, row.name, &GridRow::name);
+    file.methods.push_back({.sampler = report.sampler,
+                            .steps = row.steps,
+                            .dtype = report.dtype,
+                            .guidance = report.guidance,
+                            .size = report.size,
+                            .method = ran.request.job.method,
+                            .rounds = row.rounds,
+                            .nfe = row.nfe,
+                            .relative_rmse_median = row.rmse.median,
+                            .relative_rmse_worst = row.rmse.worst,
+                            .runs = static_cast<int>(row.runs)});
+  }
+  return file;
+}
+
+void write_report(const BenchPaths& paths, const MethodsReport& report,
+                  const RunSummary& summary) {
+  write_text(paths.folder / "results.json",
+             document(summary, report)
+                     .dump(1, ' ', false,
+                           nlohmann::ordered_json::error_handler_t::replace) +
+                 "\n");
+  write_text(paths.folder / "report.html", report_html(report));
+  for (const int steps : report.steps) {
+    if (const std::string svg = front_svg(report, steps); !svg.empty()) {
+      write_text(paths.folder / fmt::format("front-{}.svg", steps), svg);
+    }
+  }
+  if (const std::string svg = tolerance_svg(report); !svg.empty()) {
+    write_text(paths.folder / "tolerance.svg", svg);
+  }
+}
+
+std::vector<Grid> grids_of(config::Config config) {
+  std::vector<Grid> grids;
+  const std::vector<int> counts = std::exchange(config.sampler.step_counts, {});
+  if (counts.empty()) {
+    grids.push_back(make_grid(config));
+  }
+  for (const int steps : counts) {
+    config.sampler.steps = steps;
+    require(std::ranges::find(grids, steps, &Grid::steps) == grids.end(),
+            Errc::invalid_argument, config.place_of("steps"),
+            fmt::format("got {} twice", steps), "leave one out");
+    grids.push_back(make_grid(config));
+  }
+  return grids;
+}
+
+}  // namespace
+
+std::vector<JsonField> bench_methods_json_fields() {
+  return json_rows_of<MethodsReport>();
+}
+
+int bench_methods(Invocation& invocation) {
+  check_bench_methods(invocation.config);
+  const BenchPaths paths = paths_of(invocation.config);
+  read_prompt_files(invocation.config);
+  config::Config config = invocation.config;
+  choose_pictures(config);
+  const std::vector<Grid> grids = grids_of(config);
+  const JobRequest& all = grids.front().all;
+  const auto classifier = classifier_of(config, all);
+  prepare(paths);
+  print_notes(all.notes);
+  invocation.stop.emplace(*invocation.signals);
+  const JobRunner runner(all, *invocation.stop);
+  MethodsReport report = report_of(invocation, config, grids, runner);
+  report.notes = all.notes;
+  BenchLog log(paths.folder / "runs.jsonl", identity_of(report, grids));
+  MethodsBench(invocation, grids, runner, log, report.repeats, classifier.get())
+      .run();
+  fill_rows(grids, log, config.quality, classifier.get(), report);
+  write_report(paths, report, invocation.summary);
+  if (!paths.figures.empty()) {
+    write_text(paths.figures, to_json(figures_file(report, grids)));
+  }
+  invocation.take_last_word();
+  if (config.json) {
+    fmt::print("{}\n", dump(document(invocation.summary, report)));
+  } else {
+    fmt::print("{}\n{}\n", ranked_table(report),
+               (paths.folder / "report.html").string());
+  }
+  return 0;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,272 @@
+// `bench methods`: all methods against the sequential run.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "config/method_figures.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+/// Of modelled devices, whose times are the same every time.
+std::vector<std::string> methods_bench(const TempFolder& folder,
+                                       const std::vector<std::string>& more) {
+  return overridden(
+      {"bench", "methods", "--random-weights", "dit-tiny", "--class", "1,2",
+       "--steps", "12", "--guidance", "2", "-n", "2", "--dtype", "f32",
+       "--emulate", "4", "--out", folder.path("out")},
+      more);
+}
+
+const nlohmann::json& row_of(const nlohmann::json& report,
+                             const std::string& name) {
+  const auto& rows = report["rows"];
+  const auto found = std::ranges::find_if(
+      rows, [&](const nlohmann::json& row) { return row["name"] == name; });
+  EXPECT_NE(found, rows.end()) << name;
+  return *found;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(BenchMethods, RanksAllSettingsAgainstTheSequentialRun) {
+  const TempFolder folder;
+  const Outcome outcome = run(methods_bench(folder, {"--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json report = outcome.json();
+  double last = 1e9;
+  for (const nlohmann::json& row : report["rows"]) {
+    EXPECT_EQ(row["emulated"], true);
+    EXPECT_EQ(row["runs"], 2);
+    EXPECT_EQ(row["above_bound"], false) << row;
+    EXPECT_LE(row["speedup"], row["bound"].get<double>() * 1.001) << row;
+    EXPECT_LE(row["speedup"], last);
+    last = row["speedup"];
+  }
+  EXPECT_EQ(row_of(report, "sequential")["speedup"], 1);
+  EXPECT_EQ(row_of(report, "sequential")["nfe"], 12);
+  const nlohmann::json& half = row_of(report, "sequential --steps 6");
+  EXPECT_EQ(half["role"], "fewer_steps");
+  EXPECT_EQ(half["rounds"], 6);
+  EXPECT_NEAR(half["speedup"], 2, 0.01);
+  EXPECT_GT(half["relative_rmse"]["median"], 0);
+  EXPECT_EQ(row_of(report, "sequential --steps 3")["rounds"], 3);
+  const nlohmann::json& cfg = row_of(report, "cfg");
+  EXPECT_EQ(cfg["relative_rmse"]["worst"], 0);
+  EXPECT_EQ(cfg["psnr_db"]["median"], nullptr);
+  EXPECT_EQ(cfg["ssim"]["worst"], 1);
+  EXPECT_EQ(cfg["workers"], 2);
+  // The noise is moved by that much, and this network adds little.
+  const nlohmann::json& floor =
+      row_of(report, "sequential, noise moved by 1e-6");
+  EXPECT_GT(floor["relative_rmse"]["median"], 1e-8);
+  EXPECT_LT(floor["relative_rmse"]["median"], 1e-4);
+  EXPECT_EQ(floor["over_floor"], 1);
+  EXPECT_EQ(report["left_out"][0]["name"], "chords --window 8");
+  EXPECT_FALSE(report["left_out"][0]["reason"].get<std::string>().empty());
+  EXPECT_EQ(nlohmann::json::parse(folder.read("out/results.json")), report);
+  EXPECT_NE(folder.read("out/front-12.svg").find("emulated"),
+            std::string::npos);
+  const std::string html = folder.read("out/report.html");
+  for (const nlohmann::json& row : report["rows"]) {
+    EXPECT_NE(html.find(">" + row["name"].get<std::string>() + "<"),
+              std::string::npos)
+        << row["name"];
+  }
+  // It needs nothing but itself.
+  for (const char* outer : {"src=", "href=", "<script", "url(", "@import"}) {
+    EXPECT_EQ(html.find(outer), std::string::npos) << outer;
+  }
+}
+
+TEST(BenchMethods, HasTheFiguresOfBench) {
+  const TempFolder folder;
+  ASSERT_EQ(run(methods_bench(folder, {"--method", "picard"})).exit_code, 0);
+  const nlohmann::json expected =
+      run({"bench",  "--random-weights", "dit-tiny", "--class",
+           "1,2",    "--steps",          "12",       "--guidance",
+           "2",      "--samples",        "1:2",      "--dtype",
+           "f32",    "--emulate",        "4",        "--method",
+           "picard", "--window",         "4",        "--json"})
+          .json()["rows"]
+          .back();
+  std::size_t num_found = 0;
+  for (const std::string& line : lines_of(folder.read("out/runs.jsonl"))) {
+    const nlohmann::json run = nlohmann::json::parse(line);
+    if (run.value("name", "") == "picard --window 4" && run["index"] == 1) {
+      ++num_found;
+      EXPECT_EQ(run["relative_rmse"], expected["relative_rmse"]);
+      EXPECT_EQ(run["nfe"], expected["nfe"]);
+      EXPECT_EQ(run["rounds"], expected["rounds"]);
+      EXPECT_EQ(run["seconds"], expected["seconds"]);
+    }
+  }
+  EXPECT_EQ(num_found, 1U);
+}
+
+TEST(BenchMethods, GoesOnWithWhatIsMissing) {
+  const TempFolder folder;
+  const std::vector<std::string> bench =
+      methods_bench(folder, {"--method", "draft,cfg", "--json"});
+  const Outcome whole = run(bench);
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const std::string log = folder.read("out/runs.jsonl");
+  const std::vector<std::string> lines = lines_of(log);
+  ASSERT_EQ(lines.size(), 1U + 2 * 8);
+  // What a killed process leaves: whole lines and a part of one.
+  std::string part;
+  for (std::size_t i = 0; i < 4; ++i) {
+    part += lines[i] + "\n";
+  }
+  (void)folder.write("out/runs.jsonl", part + lines[4].substr(0, 20));
+  const Outcome rest = run(bench);
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_EQ(rest.json()["rows"], whole.json()["rows"]);
+  EXPECT_EQ(folder.read("out/runs.jsonl"), log);
+  // 13 that are missing, and the reference of each picture.
+  EXPECT_NE(rest.err.find("15/15 images"), std::string::npos) << rest.err;
+  const Outcome nothing = run(bench);
+  EXPECT_EQ(nothing.json()["rows"], whole.json()["rows"]);
+  EXPECT_EQ(nothing.err.find("images  "), std::string::npos) << nothing.err;
+
+  const Outcome other = run(overridden(bench, {"--guidance", "3"}));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("the runs there are of another bench: guidance is "
+                           "2.0, here 3.0"),
+            std::string::npos)
+      << other.err;
+  (void)folder.write("out/runs.jsonl", lines[0] + "\n{\"steps\":12}\n");
+  const Outcome damaged = run(bench);
+  EXPECT_EQ(damaged.exit_code, 6) << damaged.err;
+  EXPECT_NE(damaged.err.find("line 2 is not as troupe bench methods wrote it"),
+            std::string::npos)
+      << damaged.err;
+}
+
+TEST(BenchMethods, StopsAndGoesOn) {
+  const TempFolder folder;
+  const std::vector<std::string> bench = {
+      "bench",   "methods",   "-m",       TROUPE_DEMO, "--workers",
+      "1",       "--threads", "1",        "--steps",   "40",
+      "--class", "faces",     "--method", "draft",     "--repeats",
+      "2",       "-n",        "1",        "--out",     folder.path("out")};
+  Program program(bench);
+  program.await([&] {
+    return std::filesystem::exists(folder.path("out/runs.jsonl")) &&
+           lines_of(folder.read("out/runs.jsonl")).size() > 1;
+  });
+  // One process at a time.
+  const Outcome second = run(bench);
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_NE(second.err.find("another process measures there"),
+            std::string::npos)
+      << second.err;
+  program.signal(SIGTERM);
+  const Outcome stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 75);
+  EXPECT_NE(stopped.err.find("the same command goes on"), std::string::npos)
+      << stopped.err;
+  EXPECT_FALSE(std::filesystem::exists(folder.path("out/report.html")));
+}
+
+TEST(BenchMethods, CalibratesWithoutTimes) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run(methods_bench(folder, {"--steps", "6,12", "--calibrate", "--out",
+                                 folder.path("figures.json"), "--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json report = outcome.json();
+  const config::MethodFigures figures =
+      config::read_method_figures(folder.path("figures.json"));
+  EXPECT_EQ(figures.weights_xxh3, report["weights_xxh3"]);
+  std::multiset<std::string> expected;
+  for (const nlohmann::json& row : report["rows"]) {
+    if (row["role"] == "method") {
+      expected.insert(row["method"].get<std::string>() + " " +
+                      std::to_string(row["steps"].get<int>()) + " " +
+                      row["rounds"].dump());
+    }
+  }
+  std::multiset<std::string> found;
+  for (const config::MethodFigure& figure : figures.methods) {
+    found.insert(std::string(figure.method.kind->name) + " " +
+                 std::to_string(figure.steps) + " " +
+                 nlohmann::json(figure.rounds).dump());
+    EXPECT_EQ(figure.runs, 2);
+    EXPECT_EQ(figure.dtype, "f32");
+    EXPECT_EQ(figure.guidance, 2);
+  }
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(folder.read("figures.json").find("seconds"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("figures/report.html")));
+}
+
+TEST(BenchMethods, JudgesPicturesByTheModelsClassifier) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run({"bench", "methods", "-m", TROUPE_DEMO, "--emulate", "2", "--steps",
+           "3", "--class", "faces,hearts", "-n", "1", "--quality", "3",
+           "--method", "cfg,stale", "--out", folder.path("out"), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json report = outcome.json();
+  const auto& sequential = row_of(report, "sequential")["quality"];
+  const auto& cfg = row_of(report, "cfg")["quality"];
+  EXPECT_EQ(cfg["pictures"], 3);
+  // The same pictures; the sequential run's are compared with others.
+  EXPECT_NEAR(cfg["frechet_distance"], 0, 1e-6);
+  EXPECT_GT(sequential["frechet_distance"], 0.01);
+  EXPECT_EQ(cfg["accuracy"], sequential["accuracy"]);
+  EXPECT_GT(row_of(report, "stale --segments 2")["quality"]["frechet_distance"],
+            0.001);
+}
+
+TEST(BenchMethods, RefusesBeforeWorkWhatDoesNotFit) {
+  const TempFolder folder;
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    const Outcome outcome = run(methods_bench(folder, more));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(refusal({"--window", "3"}).find("[--window] bench methods has"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--calibrate"}).find("give --out FILE.json"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--quality", "4"}).find("no classifier/"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--steps", "4,8,4"}).find("got 4 twice"),
+            std::string::npos);
+  EXPECT_TRUE(folder.names().empty());
+  const auto fault = [](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.err;
+  };
+  EXPECT_NE(fault({"bench", "methods", "--random-weights", "dit-tiny"})
+                .find("got neither --workers nor --emulate"),
+            std::string::npos);
+  EXPECT_NE(fault({"bench", "method", "--random-weights", "dit-tiny"})
+                .find("methods is the only one"),
+            std::string::npos);
+  EXPECT_NE(fault({"bench", "--random-weights", "dit-tiny", "--steps", "2,4"})
+                .find("[--steps] goes with bench methods alone"),
+            std::string::npos);
+  EXPECT_NE(fault({"sample", "--random-weights", "dit-tiny", "--steps", "2,4"})
+                .find("[--steps] only bench methods takes several"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe::test
