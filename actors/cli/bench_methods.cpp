@@ -72,7 +72,7 @@ void check_bench_methods(const config::Config& config) {
 }
 
 BenchPaths paths_of(const config::Config& config) {
-  const std::string out = config.is_flag("out") ? config.out : "bench-methods";
+  const std::string out = config.out.empty() ? "bench-methods" : config.out;
   BenchPaths paths{.folder = out, .figures = {}};
   if (!config.calibrate) {
     return paths;
@@ -131,16 +131,16 @@ std::string today() {
 }
 
 std::string in_shell_quotes(const std::string& word) {
-  const bool is_plain =
-      !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
-        return std::isalnum(c) != 0 ||
-               std::string_view("-_./,:=+").find(c) != std::string_view::npos;
-      });
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+    return word;
+  }
   std::string quoted = "'";
   for (const char c : word) {
     quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   }
-  return is_plain ? word : quoted + "'";
+  return quoted + "'";
 }
 
 std::string command_of(const Invocation& invocation) {
@@ -598,6 +598,9 @@ MethodsReport report_of(const Invocation& invocation,
       .repeats = all.is_emulated ? 1 : config.repeats};
   for (const Grid& grid : grids) {
     report.steps.push_back(grid.steps);
+  }
+  if (all.devices.front().is_gpu()) {
+    report.bits = bits_mode(all.devices.front().options);
   }
   if (all.is_emulated) {
     report.emulated = emulated_machine(config, all);

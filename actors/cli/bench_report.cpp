@@ -11,6 +11,7 @@
 
 #include "actors/artefacts/svg_plot.h"
 #include "actors/cli/help_text.h"
+#include "kernels/core/text.h"
 #include "samplers/parallel/method_row.h"
 
 namespace troupe::actors {
@@ -154,7 +155,7 @@ std::string title_of(const MethodsReport& report) {
 
 std::string how_measured(const MethodsReport& report) {
   return fmt::format(
-      "{} pictures of each setting, {}; {}", report.samples,
+      "{} of each setting, {}; {}", counted(report.samples, "picture"),
       report.repeats == 1 ? std::string("drawn once")
                           : fmt::format("each drawn {} times", report.repeats),
       report.emulated
@@ -163,7 +164,8 @@ std::string how_measured(const MethodsReport& report) {
                         "measured",
                         report.company, report.emulated->step_ms,
                         report.emulated->link_gbps)
-          : report.company + " on " + report.machine);
+          : report.company + " on " + report.machine +
+                (report.bits.empty() ? "" : ", bits " + report.bits));
 }
 
 constexpr std::string_view kStyle = R"(

@@ -149,6 +149,7 @@ struct MethodsReport {
   std::vector<int> steps = {};
   double guidance = 1;
   std::string dtype = {};
+  std::string bits = {};
   std::string size = {};
   std::string company = {};
   std::vector<std::string> conditions = {};  ///< classes or prompts
@@ -177,6 +178,8 @@ void visit_fields(auto& visit, AnyConst<MethodsReport> auto& r) {
   visit({"steps", "denoising steps that were compared"}, r.steps);
   visit({"guidance", "classifier-free guidance; 1: none"}, r.guidance);
   visit({"dtype", "f32, bf16, f16; several with commas"}, r.dtype);
+  visit(if_any({"bits", "of GPUs: invariant or free, +tf32; absent on CPUs"}),
+        r.bits);
   visit({"size", "of a picture, in pixels"}, r.size);
   visit({"company", "workers of a picture, or modelled devices"}, r.company);
   visit({"conditions", "classes or prompts, which the pictures have in turn"},

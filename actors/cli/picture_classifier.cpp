@@ -205,8 +205,9 @@ PictureClassifier::Judgement PictureClassifier::judge(const Image& picture) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     means[i % count] += values[i];
   }
+  const std::size_t positions = values.size() / count;
   for (double& mean : means) {
-    mean /= static_cast<double>(values.size() / count);
+    mean /= static_cast<double>(positions);
   }
   const auto weight = std::as_const(weight_).span<float>();
   const auto bias = std::as_const(bias_).span<float>();

@@ -348,6 +348,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         path.find("--progress") != path.npos ||
         path.find("--print-job") != path.npos ||
         path.ends_with("devices[].cause") || path.ends_with("sample: bits") ||
+        path.ends_with("bench methods: bits") ||
         path.ends_with("recipe: init_latents_drawn") ||
         path.ends_with("images[].message") ||
         path.find("items[].error") != path.npos ||
