@@ -63,13 +63,16 @@ auto key_of(const SettingRun& run) {
 
 }  // namespace
 
-BenchLog::BenchLog(std::filesystem::path path, const LogJson& what)
+BenchLog::BenchLog(std::filesystem::path path, const LogJson& said)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND,
                          0666)) {
   if (descriptor_ < 0) {
     fail_in_log(path_, "cannot be opened");
   }
+  // As the file has it: bytes that are not UTF-8 are replaced.
+  const LogJson what = LogJson::parse(
+      said.dump(-1, ' ', false, LogJson::error_handler_t::replace));
   try {
     require(::flock(descriptor_, LOCK_EX | LOCK_NB) == 0,
             Errc::invalid_argument, path_.string(),
@@ -93,7 +96,7 @@ void BenchLog::read(const LogJson& what) {
   }
   text.resize(end);
   if (text.empty()) {
-    append(what.dump(-1, ' ', false, LogJson::error_handler_t::replace));
+    append(what.dump());
     return;
   }
   std::istringstream lines(text);

@@ -77,7 +77,48 @@ Tensor read_weight(const models::SafetensorsFile& file, const std::string& name,
   return file.read(*entry, DType::f32);
 }
 
-/// Points without their mean, a row each.
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += a[i] * b[i];
+  }
+  return sum;
+}
+
+/// A triangle R of as many rows as `rows` has columns, with RᵀR = XᵀX for the
+/// matrix X of these rows (modified Gram-Schmidt).
+std::vector<std::vector<double>> triangle_of(
+    const std::vector<std::vector<double>>& rows) {
+  const std::size_t size = rows.front().size();
+  std::vector<std::vector<double>> columns(size);
+  for (const std::vector<double>& row : rows) {
+    for (std::size_t i = 0; i < size; ++i) {
+      columns[i].push_back(row[i]);
+    }
+  }
+  std::vector<std::vector<double>> triangle(size, std::vector<double>(size));
+  for (std::size_t i = 0; i < size; ++i) {
+    const double norm = std::sqrt(dot(columns[i], columns[i]));
+    if (norm == 0) {
+      continue;
+    }
+    for (double& value : columns[i]) {
+      value /= norm;
+    }
+    triangle[i][i] = norm;
+    for (std::size_t j = i + 1; j < size; ++j) {
+      const double share = dot(columns[i], columns[j]);
+      triangle[i][j] = share;
+      for (std::size_t k = 0; k < rows.size(); ++k) {
+        columns[j][k] -= share * columns[i][k];
+      }
+    }
+  }
+  return triangle;
+}
+
+/// Points without their mean, a row each; at most as many rows as axes, whose
+/// products are those of the points.
 struct Cloud {
   std::vector<double> mean;
   std::vector<std::vector<double>> rows;
@@ -98,16 +139,11 @@ struct Cloud {
         variance += row[i] * row[i] / count;
       }
     }
+    if (rows.size() > mean.size()) {
+      rows = triangle_of(rows);
+    }
   }
 };
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    sum += a[i] * b[i];
-  }
-  return sum;
-}
 
 /// The sum of the singular values of a matrix of these rows: they are turned in
 /// pairs until all are orthogonal (one-sided Jacobi, Hestenes 1958).
@@ -229,7 +265,7 @@ double frechet_distance(std::span<const std::vector<float>> a,
     distance += step * step;
   }
   // With A = XᵀX/n and B = YᵀY/m, tr √(A B) is the nuclear norm of X Yᵀ by
-  // √(n m): a matrix of as many sides as there are points, not features.
+  // √(n m).
   std::vector<std::vector<double>> products;
   for (const auto& row : one.rows) {
     auto& line = products.emplace_back();

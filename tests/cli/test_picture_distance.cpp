@@ -86,6 +86,13 @@ TEST(FrechetDistance, IsThatOfTheFormula) {
   EXPECT_NEAR(frechet_distance(a, b), 27.33759256671668, 1e-6);
   EXPECT_NEAR(frechet_distance(b, a), 27.33759256671668, 1e-6);
   EXPECT_NEAR(frechet_distance(a, a), 0, 1e-9);
+  // More points than axes, and fewer: the same cloud three times over.
+  std::vector<std::vector<float>> often = a;
+  often.insert(often.end(), a.begin(), a.end());
+  often.insert(often.end(), a.begin(), a.end());
+  EXPECT_NEAR(frechet_distance(often, b), 27.33759256671668, 1e-6);
+  EXPECT_NEAR(frechet_distance(std::span(a).first(3), often),
+              frechet_distance(often, std::span(a).first(3)), 1e-9);
   // Of single points only the means are left.
   EXPECT_NEAR(frechet_distance(std::span(a).first(1), std::span(b).first(1)),
               0 + 1 + 4 + 9, 1e-12);
