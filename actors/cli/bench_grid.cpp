@@ -61,14 +61,40 @@ config::Config config_of(const std::string& text, config::Config config) {
   return config;
 }
 
-bool is_asked(const config::Config& config, const Setting& setting) {
-  const std::vector<samplers::MethodKind> named = config::named_methods(config);
+/// Whether `config` asks for a setting, which is one of this method.
+bool is_asked(const config::Config& config, const Setting& setting,
+              samplers::MethodKind of) {
   const std::string_view text(setting.text);
   return (config.all_settings || !setting.is_rare) &&
-         (named.empty() ||
-          std::ranges::any_of(named, [&](samplers::MethodKind kind) {
-            return text.substr(0, text.find(' ')) == kind->name;
-          }));
+         text.substr(0, text.find(' ')) == of->name;
+}
+
+/// The settings that `config` asks for. Errors: Errc::invalid_argument for a
+/// method without any.
+std::vector<std::string> settings_of(const config::Config& config) {
+  std::vector<samplers::MethodKind> kinds = config::named_methods(config);
+  const bool names_any = !kinds.empty();
+  if (!names_any) {
+    kinds.assign(samplers::method_table().begin(),
+                 samplers::method_table().end());
+  }
+  std::vector<std::string> texts;
+  for (const samplers::MethodKind kind : kinds) {
+    const std::size_t before = texts.size();
+    for (const Setting& setting : kSettings) {
+      if (is_asked(config, setting, kind)) {
+        texts.emplace_back(setting.text);
+      }
+    }
+    require(!names_any || texts.size() > before ||
+                kind == samplers::MethodKind::sequential,
+            Errc::invalid_argument, config.place_of("method"),
+            "no setting of " + std::string(kind->name) +
+                " is compared on one picture" +
+                (config.all_settings ? "" : " without --all"),
+            "measure it with troupe bench, or leave it out");
+  }
+  return texts;
 }
 
 /// By one worker, the first; emulated by one device.
@@ -106,6 +132,7 @@ void add_fewer_steps(const config::Config& config, Grid& grid) {
 }  // namespace
 
 Grid make_grid(const config::Config& config) {
+  const std::vector<std::string> settings = settings_of(config);
   config::Config sequential = config;
   sequential.methods.clear();
   sequential.method = {};
@@ -118,25 +145,22 @@ Grid make_grid(const config::Config& config) {
   grid.rows.push_back(sequential_row("sequential, noise moved by 1e-6",
                                      RowRole::floor, sequential, one));
   add_fewer_steps(config, grid);
-  for (const Setting& setting : kSettings) {
-    if (!is_asked(config, setting)) {
-      continue;
-    }
-    const config::Config said = config_of(setting.text, config);
+  for (const std::string& setting : settings) {
+    const config::Config said = config_of(setting, config);
     try {
       JobRequest request = make_request(said);
       emulation::Machine machine;
       if (request.is_emulated) {
         machine = emulated_machine(said, request);
       }
-      grid.rows.push_back({.name = setting.text,
+      grid.rows.push_back({.name = setting,
                            .request = std::move(request),
                            .machine = std::move(machine)});
     } catch (const Error& error) {
       if (error.code() == Errc::internal) {
         throw;
       }
-      grid.left_out.push_back({setting.text, grid.steps, error.message()});
+      grid.left_out.push_back({setting, grid.steps, error.message()});
     }
   }
   return grid;

@@ -29,7 +29,8 @@ struct Grid {
 /// The rows for what `config` says: its methods alone, where it names any. A
 /// setting that the model, the sampler or the number of steps refuses is left
 /// out. `config` names its classes, and one number of steps or none.
-/// Errors: those of make_request for the sequential run.
+/// Errors: Errc::invalid_argument for a method without a setting; those of
+/// make_request for the sequential run.
 [[nodiscard]] Grid make_grid(const config::Config& config);
 
 }  // namespace troupe::actors

@@ -248,6 +248,10 @@ TEST(BenchMethods, RefusesBeforeWorkWhatDoesNotFit) {
             std::string::npos);
   EXPECT_NE(refusal({"--steps", "4,8,4"}).find("got 4 twice"),
             std::string::npos);
+  EXPECT_NE(refusal({"--method", "cfg,pipeline"})
+                .find("[--method] no setting of pipeline is compared on one "
+                      "picture without --all"),
+            std::string::npos);
   EXPECT_TRUE(folder.names().empty());
   const auto fault = [](const std::vector<std::string>& arguments) {
     const Outcome outcome = run(arguments);
