@@ -53,9 +53,37 @@ auto key_of(const SettingRun& run) {
   return std::tuple(run.steps, run.name, run.index, run.repeat);
 }
 
+/// Whether a finished run can be so.
+bool is_whole(const SettingRun& run) {
+  const bool is_counted =
+      run.steps >= 1 && run.seconds > 0 && run.nfe >= 1 && run.rounds >= 1;
+  if (run.repeat == kQualityRun) {
+    return is_counted && run.label && run.features && !run.features->empty();
+  }
+  const bool has_errors = run.relative_rmse.value_or(-1) >= 0 &&
+                          run.picture_mse.value_or(-1) >= 0 && run.ssim;
+  return is_counted && run.repeat >= 0 &&
+         run.sequential_seconds.value_or(0) > 0 &&
+         (run.repeat > 0 || has_errors);
+}
+
+/// Refuses runs of something else. `there` and `here`: objects.
+void check_same(const std::string& place, const LogJson& there,
+                const LogJson& here) {
+  LogJson all = here;
+  all.update(there);
+  for (const auto& [key, ignored] : all.items()) {
+    const LogJson old = there.value(key, LogJson());
+    const LogJson now = here.value(key, LogJson());
+    require(old == now, Errc::invalid_argument, place,
+            "the runs there are of another bench: " + key + " is " +
+                config::shown(old) + ", here " + config::shown(now),
+            "name another folder with --out, or remove this one");
+  }
+}
+
 [[noreturn]] void fail_in_log(const std::filesystem::path& path,
-                              const char* what) {
-  const int reason = errno;
+                              const char* what, int reason = errno) {
   throw Error(reason == ENOSPC || reason == EDQUOT ? Errc::no_space : Errc::io,
               path.string(), std::string(what) + ": " + std::strerror(reason),
               "name another folder with --out");
@@ -102,39 +130,39 @@ void BenchLog::read(const LogJson& what) {
   std::istringstream lines(text);
   std::string line;
   int number = 0;
-  try {
-    while (std::getline(lines, line)) {
-      ++number;
-      const LogJson json = LogJson::parse(line);
-      if (number > 1) {
-        SettingRun run;
-        RunOfJson reader{json};
-        visit_run(reader, run);
-        runs_.insert_or_assign(key_of(run), run);
-        continue;
-      }
-      for (const auto& [key, value] : what.items()) {
-        const LogJson there = json.value(key, LogJson());
-        require(there == value, Errc::invalid_argument, path_.string(),
-                "the runs there are of another bench: " + key + " is " +
-                    config::shown(there) + ", here " + config::shown(value),
-                "name another folder with --out, or remove this one");
-      }
+  const auto expect = [&](bool good) {
+    require(good, Errc::corrupt_file, path_.string(),
+            "line " + std::to_string(number) +
+                " is not as troupe bench methods wrote it",
+            "remove the file, and measure again");
+  };
+  while (std::getline(lines, line)) {
+    ++number;
+    const LogJson json = LogJson::parse(line, nullptr, false);
+    expect(json.is_object());
+    if (number == 1) {
+      check_same(path_.string(), json, what);
+      continue;
     }
-  } catch (const LogJson::exception&) {
-    throw Error(Errc::corrupt_file, path_.string(),
-                "line " + std::to_string(number) +
-                    " is not as troupe bench methods wrote it",
-                "remove the file, and measure again");
+    SettingRun run;
+    try {
+      RunOfJson reader{json};
+      visit_run(reader, run);
+    } catch (const LogJson::exception&) {
+      expect(false);
+    }
+    expect(is_whole(run));
+    runs_.insert_or_assign(key_of(run), std::move(run));
   }
 }
 
 void BenchLog::append(const std::string& line) {
   const std::string text = line + "\n";
   // A line that is written in part is cut off by the next bench.
-  if (::write(descriptor_, text.data(), text.size()) !=
-      static_cast<ssize_t>(text.size())) {
-    fail_in_log(path_, "cannot be written");
+  const ssize_t written = ::write(descriptor_, text.data(), text.size());
+  if (written != static_cast<ssize_t>(text.size())) {
+    // A write that stops early sets no errno.
+    fail_in_log(path_, "cannot be written", written < 0 ? errno : ENOSPC);
   }
 }
 

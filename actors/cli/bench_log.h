@@ -20,11 +20,13 @@ struct SettingRun {
   std::uint64_t index = 0;  ///< global, of the picture
   int repeat = 0;
   double seconds = 0;
+  /// Of the sequential run of this picture and repeat in the same process.
+  std::optional<double> sequential_seconds = {};
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
   // Of the first repeat: others give the same bytes.
   std::optional<double> relative_rmse = {};
-  std::optional<double> psnr_db = {};  ///< unset where pictures are equal
+  std::optional<double> picture_mse = {};  ///< of 8-bit values
   std::optional<double> ssim = {};
   // Of --quality, whose runs are no repeats of others.
   std::optional<std::int64_t> label = {};
@@ -42,10 +44,11 @@ void visit_run(Visitor& visit, Run& r) {
   visit("index", r.index);
   visit("repeat", r.repeat);
   visit("seconds", r.seconds);
+  visit("sequential_seconds", r.sequential_seconds);
   visit("nfe", r.nfe);
   visit("rounds", r.rounds);
   visit("relative_rmse", r.relative_rmse);
-  visit("psnr_db", r.psnr_db);
+  visit("picture_mse", r.picture_mse);
   visit("ssim", r.ssim);
   visit("label", r.label);
   visit("features", r.features);
@@ -57,10 +60,10 @@ void visit_run(Visitor& visit, Run& r) {
 /// has the file. Thread: one.
 class BenchLog {
  public:
-  /// Opens the file or makes it. `what`: an object, compared key by key.
+  /// Opens the file or makes it. `what`: an object.
   /// Errors: Errc::invalid_argument where the runs there are of something else,
   /// naming the first key, or another process has the file;
-  /// Errc::corrupt_file; Errc::io.
+  /// Errc::corrupt_file naming the line; Errc::io.
   BenchLog(std::filesystem::path path, const nlohmann::ordered_json& what);
   ~BenchLog();
   BenchLog(const BenchLog&) = delete;

@@ -253,11 +253,17 @@ class MethodsBench {
   static std::int64_t calls_of(const GridRow& row) {
     return row.request.schedule.num_model_calls();
   }
+  /// Before others of a repeat the sequential run, if need be again: what is
+  /// compared is measured in one process.
   template <typename Call>
   void each_missing(const Grid& grid, std::uint64_t index, const Call& call) {
     for (int repeat = 0; repeat < repeats_; ++repeat) {
+      const auto is_missing = [&](const GridRow& row) {
+        return !log_.has(grid.steps, row.name, index, repeat);
+      };
+      const bool any = std::ranges::any_of(grid.rows, is_missing);
       for (const GridRow& row : grid.rows) {
-        if (!log_.has(grid.steps, row.name, index, repeat)) {
+        if (is_missing(row) || (any && &row == &grid.rows.front())) {
           call(row, repeat);
         }
       }
@@ -356,16 +362,21 @@ class MethodsBench {
                int repeat, const Drawn& reference) {
     const bool is_first = repeat == 0;
     const auto [result, drawn] = draw(row, index, is_first);
+    if (&row == &grid.rows.front()) {
+      sequential_seconds_ = result.wall_seconds;
+    }
     SettingRun run{.steps = grid.steps,
                    .name = row.name,
                    .index = index,
                    .repeat = repeat,
                    .seconds = result.wall_seconds,
+                   .sequential_seconds = sequential_seconds_,
                    .nfe = result.nfe,
                    .rounds = result.rounds};
     if (is_first) {
       run.relative_rmse = relative_rmse(drawn.latents, reference.latents);
-      run.psnr_db = distance_of(drawn.picture, reference.picture).psnr_db;
+      const double rmse = distance_of(drawn.picture, reference.picture).rmse;
+      run.picture_mse = rmse * rmse;
       run.ssim = structural_similarity(drawn.picture, reference.picture);
     }
     log_.add(run);
@@ -380,6 +391,7 @@ class MethodsBench {
   std::unique_ptr<ExecContext> decoder_;
   ProgressPrinter printer_;
   JobProgress progress_;
+  double sequential_seconds_ = 0;  ///< of the latest sequential run
 };
 
 /// Workers of speed 1 that could do what the setting's workers do.
@@ -393,12 +405,16 @@ double capacity_of(const GridRow& row, int workers) {
   return std::accumulate(speeds.begin(), speeds.end(), 0.0);
 }
 
-/// `sequential`: the runs of the first row. `fastest`: seconds of the fastest
-/// run that does the sequential run's work.
+/// In dB; unset: equal.
+std::optional<double> psnr_of(double mse) {
+  return mse > 0 ? std::optional(10 * std::log10(255 * 255 / mse))
+                 : std::nullopt;
+}
+
+/// `nfe_of_sequential`: calls of the first row.
 SettingRow figures_of(const Grid& grid, const GridRow& row,
                       const std::vector<SettingRun>& runs,
-                      const std::vector<SettingRun>& sequential,
-                      double fastest) {
+                      double nfe_of_sequential) {
   const JobRequest& request = row.request;
   const samplers::MethodOptions& method = request.job.method;
   const auto workers = static_cast<int>(std::min<std::uint64_t>(
@@ -410,23 +426,19 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
   std::vector<double> nfe;
   std::vector<double> rounds;
   std::vector<double> rmse;
-  std::vector<double> psnr;
+  std::vector<double> mse;
   std::vector<double> ssim;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const SettingRun& run = runs[i];
+  for (const SettingRun& run : runs) {
     seconds.push_back(run.seconds);
-    speedups.push_back(sequential.at(i).seconds / run.seconds);
+    speedups.push_back(run.sequential_seconds.value() / run.seconds);
     if (run.repeat == 0) {
       nfe.push_back(static_cast<double>(run.nfe));
       rounds.push_back(static_cast<double>(run.rounds));
-      rmse.push_back(run.relative_rmse.value_or(0));
-      psnr.push_back(run.psnr_db.value_or(HUGE_VAL));
-      ssim.push_back(run.ssim.value_or(1));
+      rmse.push_back(run.relative_rmse.value());
+      mse.push_back(run.picture_mse.value());
+      ssim.push_back(run.ssim.value());
     }
   }
-  const auto decibels = [](double value) {
-    return std::isfinite(value) ? std::optional(value) : std::nullopt;
-  };
   SettingRow figures{
       .name = row.name,
       .method = std::string(method.kind->name),
@@ -440,15 +452,15 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
       .seconds = median_of(seconds),
       .speedup = median_of(speedups),
       .rmse = {median_of(rmse), std::ranges::max(rmse)},
-      .psnr = {decibels(median_of(psnr)), decibels(std::ranges::min(psnr))},
+      .psnr = {psnr_of(median_of(mse)), psnr_of(std::ranges::max(mse))},
       .ssim = {median_of(ssim), std::ranges::min(ssim)}};
-  figures.nfe_ratio = figures.nfe / static_cast<double>(sequential.front().nfe);
+  figures.nfe_ratio = figures.nfe / nfe_of_sequential;
   figures.efficiency = figures.speedup / workers;
   figures.bound = capacity_of(row, workers) / figures.nfe_ratio;
   // Measured times of equal work differ by some per cent.
   const bool is_modelled = request.is_emulated && row.machine.jitter == 0;
   figures.is_above_bound =
-      fastest / figures.seconds > figures.bound * (is_modelled ? 1.001 : 1.1);
+      figures.speedup > figures.bound * (is_modelled ? 1.001 : 1.1);
   if (method.kind->takes("tolerance")) {
     figures.tolerance = method.tolerance;
   }
@@ -537,19 +549,12 @@ void fill_rows(const std::vector<Grid>& grids, const BenchLog& log,
                MethodsReport& report) {
   for (const Grid& grid : grids) {
     const auto sequential = log.of(grid.steps, grid.rows.front().name);
-    double fastest = HUGE_VAL;
-    for (const GridRow& row : grid.rows) {
-      const bool is_sequential =
-          &row == &grid.rows.front() || row.role == RowRole::floor;
-      for (const SettingRun& run : log.of(grid.steps, row.name)) {
-        fastest = is_sequential ? std::min(fastest, run.seconds) : fastest;
-      }
-    }
     double floor = 0;
     const std::size_t first = report.rows.size();
     for (const GridRow& row : grid.rows) {
-      const SettingRow& figures = report.rows.emplace_back(figures_of(
-          grid, row, log.of(grid.steps, row.name), sequential, fastest));
+      const SettingRow& figures = report.rows.emplace_back(
+          figures_of(grid, row, log.of(grid.steps, row.name),
+                     static_cast<double>(sequential.front().nfe)));
       if (row.role == RowRole::floor) {
         floor = figures.rmse.median;
       }
@@ -610,7 +615,9 @@ MethodsReport report_of(const Invocation& invocation,
 
 /// What runs are of: all that they follow from.
 nlohmann::ordered_json identity_of(const MethodsReport& report,
-                                   const std::vector<Grid>& grids) {
+                                   const std::vector<Grid>& grids,
+                                   const JobRunner& runner,
+                                   const PictureClassifier* classifier) {
   nlohmann::ordered_json what = json_of(report);
   for (const char* key : {"command", "date", "rows", "left_out", "notes"}) {
     what.erase(key);
@@ -618,8 +625,13 @@ nlohmann::ordered_json identity_of(const MethodsReport& report,
   what["version"] = version();
   for (const Grid& grid : grids) {
     for (const GridRow& row : grid.rows) {
-      what["settings"].push_back(fmt::format("{}: {}", grid.steps, row.name));
+      // The record has also how pictures are decoded.
+      what[fmt::format("job of {}, {} steps", row.name, grid.steps)] =
+          to_hex(hash_of(runner.record(row.request)));
     }
+  }
+  if (classifier != nullptr) {
+    what["classifier_xxh3"] = to_hex(classifier->hash());
   }
   return what;
 }
@@ -709,7 +721,8 @@ int bench_methods(Invocation& invocation) {
   const JobRunner runner(all, *invocation.stop);
   MethodsReport report = report_of(invocation, config, grids, runner);
   report.notes = all.notes;
-  BenchLog log(paths.folder / "runs.jsonl", identity_of(report, grids));
+  BenchLog log(paths.folder / "runs.jsonl",
+               identity_of(report, grids, runner, classifier.get()));
   MethodsBench(invocation, grids, runner, log, report.repeats, classifier.get())
       .run();
   fill_rows(grids, log, config.quality, classifier.get(), report);

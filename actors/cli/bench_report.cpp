@@ -33,8 +33,8 @@ std::string quality_text(const SettingRow& row, bool accuracy) {
                   : fmt::format("{:.3g}", row.quality->frechet);
 }
 
-std::string decibels(const std::optional<double>& psnr) {
-  return psnr ? fmt::format("{:.1f}", *psnr) : "equal";
+std::string decibels(const std::optional<double>& psnr, const SettingRow& row) {
+  return psnr ? fmt::format("{:.1f}", *psnr) : row.psnr.worst ? "∞" : "equal";
 }
 
 std::string rmse_text(double rmse) { return fmt::format("{:.2g}", rmse); }
@@ -64,7 +64,8 @@ std::vector<ReportColumn> report_columns(const MethodsReport& report) {
        [](Row r) { return fmt::format("{:.0f} %", 100 * r.efficiency); }},
       {"bound",
        "the largest speed-up that so many network calls leave: workers / "
-       "NFE÷T. A speed-up above it (BUG) is a fault of the program or of the "
+       "NFE÷T. A speed-up that is more than a tenth above it (BUG; modelled "
+       "without jitter: a thousandth) is a fault of the program or of the "
        "measurement, unless rows that share a pass of a GPU take less time "
        "than passes of their own",
        [](Row r) {
@@ -88,10 +89,12 @@ std::vector<ReportColumn> report_columns(const MethodsReport& report) {
                                   : "";
        },
        false},
-      {"PSNR", "of 8-bit pictures against the sequential run's, in dB (median)",
-       [](Row r) { return decibels(r.psnr.median); }},
+      {"PSNR",
+       "of 8-bit pictures against the sequential run's, in dB: of the median "
+       "of the mean square errors",
+       [](Row r) { return decibels(r.psnr.median, r); }},
       {"worst", "the lowest of them",
-       [](Row r) { return decibels(r.psnr.worst); }, false},
+       [](Row r) { return decibels(r.psnr.worst, r); }, false},
       {"SSIM", "structural similarity of the same pictures (median); 1: equal",
        [](Row r) { return fmt::format("{:.3f}", r.ssim.median); }},
       {"worst", "the lowest of them",

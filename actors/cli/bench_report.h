@@ -21,16 +21,17 @@ void visit_fields(auto& visit, AnyConst<Spread> auto& r) {
   visit({"worst", "of them"}, r.worst);
 }
 
-/// The same in dB; unset where pictures are equal.
+/// The same in dB; unset where nothing differs.
 struct DecibelSpread {
   std::optional<double> median = {};
   std::optional<double> worst = {};
 };
 
 void visit_fields(auto& visit, AnyConst<DecibelSpread> auto& r) {
-  visit(or_null({"median", "over the pictures; null: they are equal"}),
+  visit(or_null({"median",
+                 "of the median of the mean square errors; null: that is 0"}),
         r.median);
-  visit(or_null({"worst", "of them"}), r.worst);
+  visit(or_null({"worst", "of them; null: all pictures are equal"}), r.worst);
 }
 
 /// Pictures of a setting as a classifier sees them.
@@ -100,8 +101,8 @@ void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
   visit({"nfe_ratio", "the same by the sequential run's"}, r.nfe_ratio);
   visit({"seconds", "of a picture without decoding, median"}, r.seconds);
   visit({"speedup",
-         "the sequential run's seconds by these, median over runs of the same "
-         "picture"},
+         "seconds of the sequential run in the same process by these, median "
+         "over runs of the same picture"},
         r.speedup);
   visit({"efficiency", "speedup by workers"}, r.efficiency);
   visit({"bound",
@@ -109,8 +110,8 @@ void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
          "workers / nfe_ratio, each as fast as it is"},
         r.bound);
   visit({"above_bound",
-         "true: the fastest sequential run's seconds by these are well above "
-         "it, a bug of the program or of the measurement"},
+         "true: the speedup is more than a tenth above it (modelled without "
+         "jitter: a thousandth), a bug of the program or of the measurement"},
         r.is_above_bound);
   visit({"relative_rmse", "of latents from the sequential run's"}, r.rmse);
   visit(or_null({"over_floor", "its median by the floor's; null: that is 0"}),

@@ -142,23 +142,26 @@ JobResult JobRunner::run(JobSpec spec) const {
   return run_job(job_of(std::move(spec)));
 }
 
+JobRecord JobRunner::record(const JobRequest& request) const {
+  return record_of(request, conditions_, weights_hash(),
+                   actors::execution_classes(request, weights_hash()));
+}
+
 JobSpec JobRunner::job_of(JobSpec spec) const {
   return job_of(std::move(spec), request_);
 }
 
 JobSpec JobRunner::job_of(JobSpec spec, const JobRequest& request) const {
-  const std::vector<std::string> classes =
-      actors::execution_classes(request, weights_hash());
-  spec.parts = make_parts(
-      record_of(request, conditions_, weights_hash(), classes),
-      values_of(request, conditions_), models_, request.source.table());
+  JobRecord job = record(request);
+  spec.num_classes = static_cast<int>(job.execution_classes.size());
+  spec.parts = make_parts(std::move(job), values_of(request, conditions_),
+                          models_, request.source.table());
   spec.outcome_bytes = outcome_bytes(request.source, spec.decode);
   spec.value_sizes = value_sizes(request, spec.decode);
   spec.segments = segment_figures(request);
   spec.value_budget = request.value_budget;
   spec.begin = request.job.begin;
   spec.end = request.job.end;
-  spec.num_classes = static_cast<int>(classes.size());
   spec.means = means_of(request.devices, memory_info());
   if (!spec.waits_for_processes) {
     spec.workers = workers(request);

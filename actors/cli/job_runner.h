@@ -78,6 +78,8 @@ class JobRunner {
   [[nodiscard]] Offer offer() const;
   [[nodiscard]] JobValues values() const;
 
+  /// The record of another layout's job: see job_of.
+  [[nodiscard]] JobRecord record(const JobRequest& request) const;
   /// The job to run: parts, samples and workers follow from the request; all
   /// else is taken from `spec`.
   [[nodiscard]] JobSpec job_of(JobSpec spec) const;

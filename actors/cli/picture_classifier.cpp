@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 #include "kernels/core/system/atomic_file.h"
 #include "models/files/safetensors.h"
 
@@ -187,6 +188,13 @@ double nuclear_norm(std::vector<std::vector<double>> rows) {
 PictureClassifier::PictureClassifier(const fs::path& folder) {
   ClassifierShape shape = read_shape(folder / "config.json");
   const models::SafetensorsFile file(folder / "model.safetensors");
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
+  Xxh3Stream hash;
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    const std::string bytes = read_file(folder / name, kMostBytes);
+    hash.update(std::as_bytes(std::span(bytes)));
+  }
+  hash_ = hash.digest();
   side_ = shape.side;
   labels_ = std::move(shape.labels);
   std::int64_t channels = 3;

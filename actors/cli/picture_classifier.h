@@ -30,6 +30,8 @@ class PictureClassifier {
   [[nodiscard]] Judgement judge(const Image& picture);
   /// Of both sides of a picture, in pixels.
   [[nodiscard]] int side() const noexcept { return side_; }
+  /// XXH3-64 of both files.
+  [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
   /// Names of the classes, by label.
   [[nodiscard]] const std::vector<std::string>& labels() const noexcept {
     return labels_;
@@ -43,6 +45,7 @@ class PictureClassifier {
 
   ExecContext ctx_{1};
   int side_ = 0;
+  std::uint64_t hash_ = 0;
   std::vector<std::string> labels_;
   std::vector<Layer> layers_;
   Tensor weight_;  ///< [labels, features] f32

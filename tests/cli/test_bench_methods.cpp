@@ -122,8 +122,8 @@ TEST(BenchMethods, GoesOnWithWhatIsMissing) {
       methods_bench(folder, {"--method", "draft,cfg", "--json"});
   const Outcome whole = run(bench);
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
-  const std::string log = folder.read("out/runs.jsonl");
-  const std::vector<std::string> lines = lines_of(log);
+  const std::vector<std::string> lines =
+      lines_of(folder.read("out/runs.jsonl"));
   ASSERT_EQ(lines.size(), 1U + 2 * 8);
   // What a killed process leaves: whole lines and a part of one.
   std::string part;
@@ -134,9 +134,9 @@ TEST(BenchMethods, GoesOnWithWhatIsMissing) {
   const Outcome rest = run(bench);
   ASSERT_EQ(rest.exit_code, 0) << rest.err;
   EXPECT_EQ(rest.json()["rows"], whole.json()["rows"]);
-  EXPECT_EQ(folder.read("out/runs.jsonl"), log);
-  // 13 that are missing, and the reference of each picture.
-  EXPECT_NE(rest.err.find("15/15 images"), std::string::npos) << rest.err;
+  // 13 that are missing, the reference of each picture, and the sequential run
+  // again: speed-ups are of one process.
+  EXPECT_NE(rest.err.find("16/16 images"), std::string::npos) << rest.err;
   const Outcome nothing = run(bench);
   EXPECT_EQ(nothing.json()["rows"], whole.json()["rows"]);
   EXPECT_EQ(nothing.err.find("images  "), std::string::npos) << nothing.err;
@@ -147,12 +147,24 @@ TEST(BenchMethods, GoesOnWithWhatIsMissing) {
                            "2.0, here 3.0"),
             std::string::npos)
       << other.err;
-  (void)folder.write("out/runs.jsonl", lines[0] + "\n{\"steps\":12}\n");
-  const Outcome damaged = run(bench);
-  EXPECT_EQ(damaged.exit_code, 6) << damaged.err;
-  EXPECT_NE(damaged.err.find("line 2 is not as troupe bench methods wrote it"),
-            std::string::npos)
-      << damaged.err;
+  // The label of the sampler does not say it, and the job does.
+  EXPECT_NE(run(overridden(bench, {"--eta", "0.5"}))
+                .err.find("another bench: job of sequential, 12 steps is"),
+            std::string::npos);
+  nlohmann::json no_time = nlohmann::json::parse(lines[1]);
+  no_time["seconds"] = 0;
+  nlohmann::json no_error = nlohmann::json::parse(lines[1]);
+  no_error.erase("ssim");
+  for (const std::string& bad :
+       {std::string("{\"steps\":12}"), no_time.dump(), no_error.dump()}) {
+    (void)folder.write("out/runs.jsonl", lines[0] + "\n" + bad + "\n");
+    const Outcome damaged = run(bench);
+    EXPECT_EQ(damaged.exit_code, 6) << damaged.err;
+    EXPECT_NE(
+        damaged.err.find("line 2 is not as troupe bench methods wrote it"),
+        std::string::npos)
+        << damaged.err;
+  }
 }
 
 TEST(BenchMethods, StopsAndGoesOn) {
