@@ -111,9 +111,13 @@ GridRow sequential_row(std::string name, RowRole role,
 }
 
 void add_fewer_steps(const config::Config& config, Grid& grid) {
-  if (!config.sampler.sigmas.empty() || !config.sampler.timesteps.empty()) {
-    grid.left_out.push_back(
-        {"fewer steps", grid.steps, "the run has a list of noise levels"});
+  const bool is_stochastic = grid.all.schedule.is_stochastic();
+  if (is_stochastic || !config.sampler.sigmas.empty() ||
+      !config.sampler.timesteps.empty()) {
+    grid.left_out.push_back({"fewer steps", grid.steps,
+                             is_stochastic
+                                 ? "each step draws noise of its own"
+                                 : "the run has a list of noise levels"});
     return;
   }
   for (const int divisor : {2, 4}) {
@@ -157,7 +161,8 @@ Grid make_grid(const config::Config& config) {
                            .request = std::move(request),
                            .machine = std::move(machine)});
     } catch (const Error& error) {
-      if (error.code() == Errc::internal) {
+      if (error.code() != Errc::invalid_argument &&
+          error.code() != Errc::unsupported) {
         throw;
       }
       grid.left_out.push_back({setting, grid.steps, error.message()});
