@@ -502,6 +502,7 @@ void judge_rows(const Grid& grid, const BenchLog& log, std::size_t count,
     const auto features = features_of(runs);
     row.quality = QualityFigures{
         .pictures = count,
+        .noise = row.name == sequential ? "other" : "paired",
         .frechet = frechet_distance(row.name == sequential
                                         ? std::span(truth).subspan(count, count)
                                         : std::span(features),
@@ -541,6 +542,14 @@ std::unique_ptr<PictureClassifier> classifier_of(const config::Config& config,
           fmt::format("the classifier takes pictures of {0}x{0}: got {1}x{2}",
                       classifier->side(), picture.width, picture.height),
           "leave it out, or leave --size out");
+  const std::size_t num_classes =
+      std::max<std::size_t>(request.classes.size(), 1);
+  require(static_cast<std::size_t>(config.quality) % num_classes == 0,
+          Errc::invalid_argument, place,
+          fmt::format("every class has as many pictures: got {}, expected a "
+                      "multiple of {}",
+                      config.quality, num_classes),
+          "choose another number");
   return classifier;
 }
 
@@ -716,11 +725,18 @@ int bench_methods(Invocation& invocation) {
   const JobRequest& all = grids.front().all;
   const auto classifier = classifier_of(config, all);
   prepare(paths);
-  print_notes(all.notes);
+  std::vector<std::string> notes = all.notes;
+  if (classifier && config.quality < classifier->num_features()) {
+    notes.push_back(fmt::format(
+        "--quality {} is below the classifier's {} features: Fréchet distances "
+        "of so few pictures are compared with each other alone",
+        config.quality, classifier->num_features()));
+  }
+  print_notes(notes);
   invocation.stop.emplace(*invocation.signals);
   const JobRunner runner(all, *invocation.stop);
   MethodsReport report = report_of(invocation, config, grids, runner);
-  report.notes = all.notes;
+  report.notes = std::move(notes);
   BenchLog log(paths.folder / "runs.jsonl",
                identity_of(report, grids, runner, classifier.get()));
   MethodsBench(invocation, grids, runner, log, report.repeats, classifier.get())

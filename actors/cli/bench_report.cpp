@@ -30,7 +30,8 @@ std::string quality_text(const SettingRow& row, bool accuracy) {
     return "";
   }
   return accuracy ? fmt::format("{:.0f} %", 100 * *row.quality->accuracy)
-                  : fmt::format("{:.3g}", row.quality->frechet);
+                  : fmt::format("{:.3g}, {}", row.quality->frechet,
+                                row.quality->noise);
 }
 
 std::string decibels(const std::optional<double>& psnr, const SettingRow& row) {
@@ -109,8 +110,9 @@ std::vector<ReportColumn> report_columns(const MethodsReport& report) {
     columns.push_back(
         {"Fréchet",
          "distance of these pictures from the sequential run's, in the "
-         "classifier's features; of the sequential run: from its own pictures "
-         "of other noise, the distance that chance makes",
+         "classifier's features. Paired: both are of the same noise. Other: "
+         "the sequential run's own pictures of other noise, the distance that "
+         "chance makes",
          [](Row r) { return quality_text(r, false); }});
   }
   return columns;
@@ -127,7 +129,7 @@ std::string first_number(const std::string& name) {
 std::string role_text(const SettingRow& row) {
   switch (row.role) {
     case RowRole::fewer_steps:
-      return "reference: fewer steps, the same noise";
+      return "reference: fewer steps, the same initial noise";
     case RowRole::floor:
       return "reference: floor, noise moved by 1e-6";
     case RowRole::method:
@@ -221,7 +223,6 @@ std::string rows_html(const MethodsReport& report, int steps,
                                              : std::string(column.head),
                       column.text(row));
       before = column.head == "worst" ? before : column.head;
-      before = column.head == "× floor" ? "" : before;
     }
     html += "</tr>\n";
   }
@@ -447,8 +448,11 @@ std::string report_html(const MethodsReport& report) {
                         ? std::string()
                         : fmt::format(", of {} in turn",
                                       fmt::join(report.conditions, ", "))))) +
-      item_html("date", report.date) + "</dl>\n</body></html>\n";
-  return html;
+      item_html("date", report.date);
+  for (const std::string& note : report.notes) {
+    html += item_html("note", xml_escaped(note));
+  }
+  return html + "</dl>\n</body></html>\n";
 }
 
 }  // namespace troupe::actors

@@ -37,12 +37,17 @@ void visit_fields(auto& visit, AnyConst<DecibelSpread> auto& r) {
 /// Pictures of a setting as a classifier sees them.
 struct QualityFigures {
   std::uint64_t pictures = 0;
+  std::string noise = {};
   std::optional<double> accuracy = {};
   double frechet = 0;
 };
 
 void visit_fields(auto& visit, AnyConst<QualityFigures> auto& r) {
   visit({"pictures", "that were judged"}, r.pictures);
+  visit({"noise",
+         "paired: that of the pictures that they are compared with; other: "
+         "of the sequential run"},
+        r.noise);
   visit({"accuracy",
          "share whose class the classifier names first; absent where the job "
          "has classes that it does not know"},

@@ -202,13 +202,18 @@ PictureClassifier::PictureClassifier(const fs::path& folder) {
   for (std::size_t i = 0; i < shape.layers.size(); ++i) {
     const std::string name = "conv." + std::to_string(i);
     const Tensor weight = read_weight(file, name + ".weight", 4);
-    if (weight.dim(1) != channels || weight.dim(2) != weight.dim(3)) {
-      fail_in_classifier(file.path(),
-                         name + ".weight does not fit the layer before it");
-    }
     const ConvLayer& said = shape.layers[i];
+    const std::int64_t kernel = weight.dim(2);
+    if (weight.dim(1) != channels || weight.dim(3) != kernel ||
+        said.padding >= kernel || said.stride > side ||
+        side + 2 * said.padding < kernel) {
+      fail_in_classifier(
+          file.path(),
+          name +
+              " does not fit the layer before it, its stride or its padding");
+    }
     channels = weight.dim(0);
-    side = (side + 2 * said.padding - weight.dim(2)) / said.stride + 1;
+    side = (side + 2 * said.padding - kernel) / said.stride + 1;
     layers_.push_back(
         {.weights = kernels::PackedConv2d(
              ctx_, weight, read_weight(file, name + ".bias", 1), said.stride,
@@ -265,6 +270,12 @@ PictureClassifier::Judgement PictureClassifier::judge(const Image& picture) {
 
 double frechet_distance(std::span<const std::vector<float>> a,
                         std::span<const std::vector<float>> b) {
+  const auto fits = [&](const std::vector<float>& point) {
+    return point.size() == a.front().size();
+  };
+  require(std::ranges::all_of(a, fits) && std::ranges::all_of(b, fits),
+          Errc::shape_mismatch, "frechet_distance",
+          "points of several lengths");
   const Cloud one(a);
   const Cloud other(b);
   double distance = one.variance + other.variance;

@@ -30,6 +30,8 @@ class PictureClassifier {
   [[nodiscard]] Judgement judge(const Image& picture);
   /// Of both sides of a picture, in pixels.
   [[nodiscard]] int side() const noexcept { return side_; }
+  /// Of a picture.
+  [[nodiscard]] std::int64_t num_features() const { return weight_.dim(1); }
   /// XXH3-64 of both files.
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
   /// Names of the classes, by label.
@@ -55,7 +57,8 @@ class PictureClassifier {
 /// Fréchet distance of two normal distributions with the means and covariances
 /// (divided by the number of points) of these points, each of the same length:
 /// |a − b|² + tr(A + B − 2 √(A B)). Of features of an Inception network it is
-/// FID (Heusel et al. 2017). `a` and `b` are not empty.
+/// FID (Heusel et al. 2017). `a` and `b` are not empty. Errors:
+/// Errc::shape_mismatch for points of several lengths.
 [[nodiscard]] double frechet_distance(std::span<const std::vector<float>> a,
                                       std::span<const std::vector<float>> b);
 

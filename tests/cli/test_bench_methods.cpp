@@ -229,13 +229,17 @@ TEST(BenchMethods, JudgesPicturesByTheModelsClassifier) {
   const TempFolder folder;
   const Outcome outcome =
       run({"bench", "methods", "-m", TROUPE_DEMO, "--emulate", "2", "--steps",
-           "3", "--class", "faces,hearts", "-n", "1", "--quality", "3",
+           "3", "--class", "faces,hearts", "-n", "1", "--quality", "4",
            "--method", "cfg,stale", "--out", folder.path("out"), "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json report = outcome.json();
   const auto& sequential = row_of(report, "sequential")["quality"];
   const auto& cfg = row_of(report, "cfg")["quality"];
-  EXPECT_EQ(cfg["pictures"], 3);
+  EXPECT_EQ(cfg["pictures"], 4);
+  EXPECT_EQ(cfg["noise"], "paired");
+  EXPECT_EQ(sequential["noise"], "other");
+  EXPECT_NE(outcome.err.find("--quality 4 is below the classifier's"),
+            std::string::npos);
   // The same pictures; the sequential run's are compared with others.
   EXPECT_NEAR(cfg["frechet_distance"], 0, 1e-6);
   EXPECT_GT(sequential["frechet_distance"], 0.01);
@@ -272,6 +276,10 @@ TEST(BenchMethods, RefusesBeforeWorkWhatDoesNotFit) {
   };
   EXPECT_NE(fault({"bench", "methods", "--random-weights", "dit-tiny"})
                 .find("got neither --workers nor --emulate"),
+            std::string::npos);
+  EXPECT_NE(fault({"bench", "methods", "-m", TROUPE_DEMO, "--emulate", "2",
+                   "--class", "faces,hearts", "--quality", "3"})
+                .find("got 3, expected a multiple of 2"),
             std::string::npos);
   EXPECT_NE(fault({"bench", "method", "--random-weights", "dit-tiny"})
                 .find("methods is the only one"),

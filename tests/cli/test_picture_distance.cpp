@@ -93,6 +93,8 @@ TEST(FrechetDistance, IsThatOfTheFormula) {
   EXPECT_NEAR(frechet_distance(often, b), 27.33759256671668, 1e-6);
   EXPECT_NEAR(frechet_distance(std::span(a).first(3), often),
               frechet_distance(often, std::span(a).first(3)), 1e-9);
+  const std::vector<std::vector<float>> short_one = {{1, 2, 3}};
+  EXPECT_THROW((void)frechet_distance(a, short_one), Error);
   // Of single points only the means are left.
   EXPECT_NEAR(frechet_distance(std::span(a).first(1), std::span(b).first(1)),
               0 + 1 + 4 + 9, 1e-12);
