@@ -110,7 +110,6 @@ void run_coast(const OpRun& run, OpTasks tasks);
 [[nodiscard]] std::size_t scalars_of_residual(const Task& task);
 void run_residual(const OpRun& run, OpTasks tasks);
 void run_mix(const OpRun& run, OpTasks tasks);
-void run_propose(const OpRun& run, OpTasks tasks);
 void run_verify(const OpRun& run, OpTasks tasks);
 void run_sweep(const OpRun& run, OpTasks tasks);
 void run_decode(const OpRun& run, OpTasks tasks);
@@ -207,13 +206,6 @@ inline constexpr auto kOpTable = [] {
         .outputs = {{1, 1}, {state}},
         .coefficients = {1, kMostCoefficients},
         .run = run_mix},
-       // Drafts of the points after the first input, by the solver's own steps
-       // with their own noise, as if the clean sample of the point before it
-       // stayed the same: the state there, and the network's output.
-       {.name = "propose",
-        .inputs = {{3, 3}, {state, state, output}},
-        .outputs = {{1, kOneForEachCall}, {}},
-        .run = run_propose},
        // A step whose result may be a draft of the next point. Inputs: the
        // point; the draft of it that the network was given; the network's
        // output; the draft of the next point, if there is one. The output is
@@ -261,7 +253,6 @@ class Op {
   static const Op coast;
   static const Op residual;
   static const Op mix;
-  static const Op propose;
   static const Op verify;
 
  private:
@@ -289,7 +280,6 @@ inline constexpr Op Op::carry = op_named("carry");
 inline constexpr Op Op::coast = op_named("coast");
 inline constexpr Op Op::residual = op_named("residual");
 inline constexpr Op Op::mix = op_named("mix");
-inline constexpr Op Op::propose = op_named("propose");
 inline constexpr Op Op::verify = op_named("verify");
 
 }  // namespace troupe::samplers

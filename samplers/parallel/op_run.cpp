@@ -86,9 +86,6 @@ void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
   if (!seen.empty()) {
     before.latents = seen;
   }
-SolverState OpRun::step_from(const BoundTask& bound, const SolverState& before,
-                             const Tensor& model_output) const {
-  const Task& task = bound.task;
   SolverState next = step(ctx, schedule, task.from, task.to, before,
                           model_output, bound.sample_index, noise);
   if (!seen.empty()) {
@@ -96,6 +93,10 @@ SolverState OpRun::step_from(const BoundTask& bound, const SolverState& before,
     kernels::add_carry(ctx, next.latents, response_carry(schedule, task.from),
                        now, seen, next.latents);
   }
+  expect_finite(bound, before, next);
+  write_state(bound, slots.next_state, task.to, std::move(next));
+}
+
 void OpRun::expect_finite(const BoundTask& bound, const SolverState& before,
                           const SolverState& next) const {
   queued.verdicts.push_back(
@@ -111,17 +112,6 @@ void OpRun::expect_finite(const BoundTask& bound, const SolverState& before,
          }
          return {};
        }});
-}
-
-void OpRun::take_step(const BoundTask& bound,
-                      const Tensor& model_output) const {
-  const Task& task = bound.task;
-  const StepSlots slots = *step_of(task);
-  const SolverState before = state(bound, slots.state);
-  SolverState next = step(ctx, schedule, task.from, task.to, before,
-                          model_output, bound.sample_index, noise);
-  expect_finite(bound, before, next);
-  write_state(bound, slots.next_state, task.to, std::move(next));
 }
 
 void OpRun::name_block(const BoundTask& bound, int call, const Tensor& latents,

@@ -46,8 +46,6 @@ struct OpRun {
   /// The task fails unless what its step from `before` made is finite.
   void expect_finite(const BoundTask& bound, const SolverState& before,
                      const SolverState& next) const;
-  /// The solver step that the task takes from a state of its slot.
-  void take_step(const BoundTask& bound, const Tensor& model_output) const;
   /// Throws the error, with the first block of the network that makes a NaN or
   /// an infinity of these latents, if the evaluator can say it.
   [[noreturn]] void name_block(const BoundTask& bound, int call,

@@ -100,14 +100,16 @@ void Speculative::begin_round() {
     return Task{.op = op, .from = call, .to = call + 1, .timestep_call = call};
   };
   if (count > 1) {
-    Task propose = task(Op::propose, begin_);
-    propose.inputs = {result_, last_state_, last_output_};
-    propose.is_on_chain = false;
+    Task drafts = task(Op::coast, begin_);
+    drafts.to = begin_ + count - 1;
+    drafts.inputs = {result_, last_state_, last_output_};
+    drafts.coefficients = {static_cast<double>(begin_ - 1)};
+    drafts.is_on_chain = false;
     for (std::size_t i = 1; i < round_.size(); ++i) {
       round_[i].draft = book_.new_slot();
-      propose.outputs.push_back(round_[i].draft);
+      drafts.outputs.push_back(round_[i].draft);
     }
-    book_.add(std::move(propose));
+    book_.add(std::move(drafts));
   }
   evaluations_ += count;
   for (int i = 0; i < count; ++i) {
@@ -355,32 +357,6 @@ Judgement judge(const OpRun& run, const BoundTask& bound, const Tensor& stepped,
 }
 
 }  // namespace
-
-void run_propose(const OpRun& run, OpTasks tasks) {
-  const BoundTask& bound = *tasks.front();
-  const Task& task = bound.task;
-  const SweepInput input{.schedule = run.schedule,
-                         .noise = run.noise,
-                         .sample_index = bound.sample_index,
-                         .call = task.from - 1,
-                         .is_first = false,
-                         .state = {},
-                         .old_here = run.latents(bound, 1),
-                         .old_next = {},
-                         .output = run.tensor(bound, 2),
-                         .first_call = task.from - 1,
-                         .num_guesses = task.outputs.size(),
-                         .guess = InitialGuess::linear_x0,
-                         .carry = 0.0,
-                         .scale = 1.0};
-  const std::vector<Tensor> drafts =
-      walk_on(run.ctx, input, run.state(bound, task.inputs.at(0)));
-  for (std::size_t i = 0; i < drafts.size(); ++i) {
-    SolverState draft;
-    draft.latents = drafts[i];
-    run.queued.write(bound, task.outputs.at(i), std::move(draft));
-  }
-}
 
 void run_verify(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();

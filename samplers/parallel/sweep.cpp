@@ -54,13 +54,6 @@ void add_guesses(ExecContext& ctx, const SweepInput& input,
         coast(ctx, input.schedule, input.noise, input.sample_index, line,
               input.call + 1, states.back(), input.num_guesses),
         std::back_inserter(states));
-/// The points after the window, of which nothing is known yet.
-void add_guesses(ExecContext& ctx, const SweepInput& input,
-                 std::vector<SolverState>& states) {
-  if (input.guess == InitialGuess::linear_x0) {
-    for (Tensor& latents : walk_on(ctx, input, states.back())) {
-      states.emplace_back().latents = std::move(latents);
-    }
     return;
   }
   const Tensor last = states.back().latents;
@@ -95,33 +88,6 @@ int first_call_of(const Task& task) {
 }
 
 }  // namespace
-
-std::vector<Tensor> walk_on(ExecContext& ctx, const SweepInput& input,
-                            SolverState state) {
-  const Tensor last =
-      denoised(ctx, input.schedule, input.call, input.old_here, input.output);
-  Tensor first;
-  if (!input.first_here.empty()) {
-    first = denoised(ctx, input.schedule, input.first_call, input.first_here,
-                     input.first_output);
-  }
-  std::vector<Tensor> points;
-  for (std::size_t i = 0; i < input.num_guesses; ++i) {
-    const int call = input.call + 1 + static_cast<int>(i);
-    const double ahead = first.empty()
-                             ? 0.0
-                             : static_cast<double>(call - input.call) /
-                                   (input.call - input.first_call);
-    const Tensor clean = weighted_sum(ctx, Memory::lasting,
-                                      {{1.0 + ahead, &last}, {-ahead, &first}});
-    state = step(ctx, input.schedule, call, call + 1, state,
-                 output_for(ctx, input.schedule, call, state.latents, clean,
-                            input.output),
-                 input.sample_index, input.noise);
-    points.push_back(state.latents);
-  }
-  return points;
-}
 
 SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
                         kernels::Readings& readings) {

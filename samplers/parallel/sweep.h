@@ -58,17 +58,6 @@ inline constexpr std::size_t kReadingsPerPoint = 3;
 [[nodiscard]] SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
                                       kernels::Readings& readings);
 
-/// Walks on from a state, of the point after the input's call, by the solver's
-/// own steps, as if the clean samples went on along the line through those of
-/// the round's first and last evaluation; without a first, as if they stayed
-/// the same. Latents of `num_guesses` points. Clean samples, since a network
-/// that is off by δ sees noise that is off by δ/σ, and a guess made of it would
-/// be off by more each round. The ends of the round, since neighbours differ by
-/// less than rounding in bf16.
-[[nodiscard]] std::vector<Tensor> walk_on(ExecContext& ctx,
-                                          const SweepInput& input,
-                                          SolverState state);
-
 /// Coefficients of the sweep that leads on from a call: J and the scale of its
 /// residual. J is 1 (Carry::identity), the solver's a_j (coefficient) or the
 /// ratio of √(α² + σ²) after and before the step (deviation; 0 where a step
