@@ -174,6 +174,27 @@ TEST(Snapshot, ThatIsCraftedIsRefusedOrHarmless) {
   }
 }
 
+TEST(Snapshot, OfOpenTasksWithoutTheirRoundIsRefused) {
+  const MethodOptions options = {.kind = MethodKind::speculative,
+                                 .window_size = 4};
+  const Schedule schedule(steps_for(options, 7));
+  const auto method = make_method(options, schedule);
+  (void)method->ready(kNothingAhead);
+  std::string bytes = method->snapshot();
+  // After the name, the format and two numbers: how many points the round has,
+  // six numbers, and six of the only point.
+  const std::size_t count = 1 + options.kind->name.size() + 1 + 2;
+  ASSERT_EQ(bytes[count], 1);
+  bytes.erase(count + 7, 6);
+  try {
+    make_method(options, schedule)->restore(crafted(bytes, count, 0));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_file);
+    EXPECT_NE(std::string(error.what()).find("round"), std::string::npos);
+  }
+}
+
 TEST(Snapshot, OfAnotherMethodIsRefused) {
   const auto all = method_cases();
   for (std::size_t i = 0; i < all.size(); ++i) {
