@@ -15,6 +15,7 @@
 
 #include "actors/artefacts/json_writer.h"
 #include "actors/artefacts/png.h"
+#include "actors/cli/bench_figures.h"
 #include "actors/cli/bench_grid.h"
 #include "actors/cli/bench_log.h"
 #include "actors/cli/bench_measure.h"
@@ -27,8 +28,8 @@
 #include "actors/cli/picture_classifier.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/versions.h"
+#include "actors/job_fields.h"
 #include "actors/job_parts.h"
-#include "config/method_figures.h"
 #include "config/method_plan.h"
 #include "config/option_rows.h"
 #include "config/schedule_options.h"
@@ -102,6 +103,12 @@ void prepare(const BenchPaths& paths) {
 
 void write_text(const fs::path& path, const std::string& text) {
   write_file(path, std::as_bytes(std::span(text)));
+}
+
+void write_json(const fs::path& path, const nlohmann::ordered_json& json) {
+  write_text(
+      path, json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                "\n");
 }
 
 /// Four classes of a model that has more, and two pictures of each condition,
@@ -645,14 +652,13 @@ nlohmann::ordered_json identity_of(const MethodsReport& report,
   return what;
 }
 
-config::MethodFigures figures_file(const MethodsReport& report,
-                                   const std::vector<Grid>& grids) {
-  config::MethodFigures file{.version = version(),
-                             .sources = report.sources,
-                             .date = report.date,
-                             .model = report.model,
-                             .weights_xxh3 = report.weights_xxh3,
-                             .methods = {}};
+MethodFigures figures_file(const MethodsReport& report,
+                           const std::vector<Grid>& grids) {
+  MethodFigures file{.version = version(),
+                     .sources = report.sources,
+                     .date = report.date,
+                     .model = report.model,
+                     .weights_xxh3 = report.weights_xxh3};
   for (const SettingRow& row : report.rows) {
     if (row.role != RowRole::method) {
       continue;
@@ -660,28 +666,27 @@ config::MethodFigures figures_file(const MethodsReport& report,
     const Grid& grid = *std::ranges::find(grids, row.steps, &Grid::steps);
     const GridRow& ran =
         *std::ranges::find(grid.rows, row.name, &GridRow::name);
-    file.methods.push_back({.sampler = report.sampler,
-                            .steps = row.steps,
-                            .dtype = report.dtype,
-                            .guidance = report.guidance,
-                            .size = report.size,
-                            .method = ran.request.job.method,
-                            .rounds = row.rounds,
-                            .nfe = row.nfe,
-                            .relative_rmse_median = row.rmse.median,
-                            .relative_rmse_worst = row.rmse.worst,
-                            .runs = static_cast<int>(row.runs)});
+    const std::string schedule = json_of(ran.request.schedule.options()).dump();
+    file.methods.push_back(
+        {.sampler = report.sampler,
+         .schedule_xxh3 = xxh3_64(std::as_bytes(std::span(schedule))),
+         .steps = row.steps,
+         .dtype = report.dtype,
+         .guidance = report.guidance,
+         .size = report.size,
+         .rounds = row.rounds,
+         .nfe = row.nfe,
+         .relative_rmse_median = row.rmse.median,
+         .relative_rmse_worst = row.rmse.worst,
+         .runs = row.runs,
+         .method = {ran.request.job.method}});
   }
   return file;
 }
 
 void write_report(const BenchPaths& paths, const MethodsReport& report,
                   const RunSummary& summary) {
-  write_text(paths.folder / "results.json",
-             document(summary, report)
-                     .dump(1, ' ', false,
-                           nlohmann::ordered_json::error_handler_t::replace) +
-                 "\n");
+  write_json(paths.folder / "results.json", document(summary, report));
   write_text(paths.folder / "report.html", report_html(report));
   for (const int steps : report.steps) {
     if (const std::string svg = front_svg(report, steps); !svg.empty()) {
@@ -744,7 +749,7 @@ int bench_methods(Invocation& invocation) {
   fill_rows(grids, log, config.quality, classifier.get(), report);
   write_report(paths, report, invocation.summary);
   if (!paths.figures.empty()) {
-    write_text(paths.figures, to_json(figures_file(report, grids)));
+    write_json(paths.figures, json_of(figures_file(report, grids)));
   }
   invocation.take_last_word();
   if (config.json) {

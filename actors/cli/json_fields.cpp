@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "actors/artefacts/summary.h"
+#include "actors/cli/bench_figures.h"
 #include "actors/cli/json_rows.h"
-#include "config/method_figures.h"
 #include "config/recipe.h"
 #include "config/recipe_fields.h"
 
@@ -25,32 +25,6 @@ std::vector<JsonField> ls_json_fields() {
   return json_rows_of<JobStatus>(
       {{"nodes[].process", "its number in the job; 0: it directs"},
        {"nodes[].status", "here, or left"}});
-}
-
-/// methods.json as nested objects, for their rows alone.
-struct FigureOptions {
-  samplers::MethodOptions options = {};
-};
-void visit_fields(auto& visit, AnyConst<FigureOptions> auto& r) {
-  samplers::visit_method(visit, r.options);
-}
-struct FigureEntry {
-  config::MethodFigure figure = {};
-  FigureOptions method = {};
-};
-void visit_fields(auto& visit, AnyConst<FigureEntry> auto& r) {
-  config::visit_figure(visit, r.figure);
-  visit({"method", "the setting, as in a recipe"}, r.method);
-}
-struct FigureFile {
-  config::MethodFigures figures = {};
-  std::vector<FigureEntry> methods = {};
-};
-void visit_fields(auto& visit, AnyConst<FigureFile> auto& r) {
-  visit({"schema", "1; changes when an old reader would misread it"},
-        config::kFiguresSchema);
-  config::visit_figures(visit, r.figures);
-  visit({"methods", "one for each setting"}, r.methods);
 }
 
 std::vector<JsonField> recipe_json_fields() {
@@ -92,7 +66,7 @@ std::span<const JsonSection> json_sections() {
                   "What was compared. Also results.json, over many lines.",
                   bench_methods_json_fields()},
       JsonSection{"methods.json", "What bench methods --calibrate writes.",
-                  json_rows_of<FigureFile>()},
+                  json_rows_of<MethodFigures>()},
       JsonSection{"doctor", "This machine and build.", doctor_json_fields()},
       JsonSection{"keys", "What was made. No key is ever printed.",
                   keys_json_fields()},
