@@ -26,6 +26,8 @@ constexpr Setting kSettings[] = {
     {"picard --window 2"},
     {"picard --window 4"},
     {"picard --window 8"},
+    {"taa --window 4"},
+    {"taa --window 8"},
     {"draft --window 2"},
     {"draft --window 3"},
     {"draft --window 2 --anchor fresh"},
@@ -61,7 +63,7 @@ config::Config config_of(const std::string& text, config::Config config) {
   return config;
 }
 
-/// Whether `config` asks for a setting, which is one of this method.
+/// Whether --method names the setting's method, or no method at all.
 bool is_asked(const config::Config& config, const Setting& setting,
               samplers::MethodKind of) {
   const std::string_view text(setting.text);

@@ -51,7 +51,8 @@ struct BenchPaths {
   fs::path figures;  ///< methods.json; empty: none
 };
 
-/// Refuses what the grid decides by itself, and what it does not compare.
+/// Refuses options that the grid sets by itself, and kinds of output that it
+/// does not compare.
 void check_bench_methods(const config::Config& config) {
   for (const config::Option& option : config::option_table()) {
     require(option.group != config::rows::kMethodGroup ||

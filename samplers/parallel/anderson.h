@@ -36,9 +36,9 @@ class AndersonSums {
   /// Of a point with so many older iterates; at most kMostCoefficients.
   explicit AndersonSums(std::size_t num_older);
 
-  /// Adds a point up to that one. Where it has fewer older iterates, the others
-  /// have its present residual. Errors: Errc::internal for mean squares that
-  /// are missing.
+  /// Adds a point up to that one. A point with fewer older iterates counts as
+  /// if the missing ones had its present residual. Errors: Errc::internal for
+  /// mean squares that are missing.
   void add(const MeanSquares& squares, const std::vector<Iterate>& older);
   /// γ, one for each older iterate; none where the equations have no finite
   /// solution.

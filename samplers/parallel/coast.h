@@ -18,8 +18,8 @@ namespace troupe::samplers {
 /// begins at SolverRow's anchor (see sweep_coefficients).
 [[nodiscard]] double response_carry(const Schedule& schedule, int call);
 
-/// Evaluations of the network that drafts are made of: the newest, and an older
-/// one, whose tensors are empty if there is none.
+/// The evaluations of the network that drafts follow from: the newest one, and
+/// an older one. Without an older one its tensors are empty.
 struct CleanLine {
   int call = 0;
   Tensor latents;  ///< that the network saw

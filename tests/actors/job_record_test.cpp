@@ -93,7 +93,7 @@ TEST(JobRecord, HasTheSameNameOnEveryMachineAndInEveryBuild) {
   JobRecord job;
   job.model.denoiser_config = "{}";
   job.seed = 7;
-  EXPECT_EQ(hash_of(job), 190605996635162484U);
+  EXPECT_EQ(hash_of(job), 15359163045330863873U);
 }
 
 TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {

@@ -140,8 +140,8 @@ TEST(Slots, AreFreedWhileTheRunGoesOn) {
       Simulator simulator(runner, bench.ctx, 2, 3);
       simulator.add(0, make_method(options, bench.schedule), bench.start(0));
       simulator.run();
-      // Four times the steps need no more slots: those that are live, and 10
-      // that are not yet erased.
+      // Four times the steps need no more slots: the live ones, and 10 slots
+      // whose erasure is still to come.
       const LiveValues live = most_live(options, 20, kNothingAhead);
       const auto bound = static_cast<std::size_t>(
           live.states + live.outputs + live.boundaries + live.skips + 10);

@@ -37,7 +37,7 @@ Vector difference(const Vector& a, const Vector& b) {
   return out;
 }
 
-/// Residuals of one point, of this round and of those before it.
+/// A point's residuals in this round and in earlier rounds.
 using Residuals = std::vector<Vector>;
 
 double mean_square(const Vector& a) {

@@ -14,7 +14,7 @@ namespace {
 using samplers::MethodKind;
 using samplers::MethodOptions;
 
-/// Of a method that needs noise in the steps, one that draws it.
+/// The schedule draws noise in its steps if the method needs that.
 const samplers::Schedule& schedule_of(MethodKind kind, int steps) {
   const double eta = kind == MethodKind::speculative ? 1.0 : 0.0;
   static std::map<std::pair<int, double>,
