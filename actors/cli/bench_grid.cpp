@@ -63,7 +63,7 @@ config::Config config_of(const std::string& text, config::Config config) {
   return config;
 }
 
-/// Whether --method names the setting's method, or no method at all.
+/// Whether the setting is one of this method; rare ones count with --all.
 bool is_asked(const config::Config& config, const Setting& setting,
               samplers::MethodKind of) {
   const std::string_view text(setting.text);
