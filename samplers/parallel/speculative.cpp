@@ -47,8 +47,13 @@ class Speculative final : public BookedMethod {
   }
   [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
-  [[nodiscard]] int accepted() const override { return begin_; }
-  [[nodiscard]] Slot result_slot() const override { return result_; }
+  [[nodiscard]] int accepted() const override {
+    return begin_ + static_cast<int>(num_final());
+  }
+  [[nodiscard]] Slot result_slot() const override {
+    const std::size_t count = num_final();
+    return count == 0 ? result_ : round_[count - 1].next;
+  }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 
@@ -72,6 +77,8 @@ class Speculative final : public BookedMethod {
         begin_ == 0 ? 1 : std::min(window_size_, num_calls_ - begin_));
   }
   [[nodiscard]] bool is_whole() const;
+  /// Points of the round, beside begin_, that no later task changes.
+  [[nodiscard]] std::size_t num_final() const;
   void begin_round();
   void end_round();
   void advance(const Task& done, const std::vector<double>& scalars) override;
@@ -182,6 +189,16 @@ void Speculative::end_round() {
   begin_round();
 }
 
+/// A verification's result is final once all before it have passed.
+std::size_t Speculative::num_final() const {
+  std::size_t count = 0;
+  while (count < round_.size() && !book_.is_open(round_[count].verification) &&
+         (count == 0 || round_[count - 1].passes)) {
+    ++count;
+  }
+  return count;
+}
+
 Progress Speculative::progress() const {
   // Once a verification's result is there, the evaluation that it reads has
   // run.
@@ -190,7 +207,7 @@ Progress Speculative::progress() const {
         return book_.is_open(point.verification) &&
                book_.is_open(point.evaluation);
       });
-  return {.accepted = begin_,
+  return {.accepted = accepted(),
           .total = num_calls_,
           .nfe = evaluations_ - missing,
           .rounds = num_rounds_};
