@@ -186,6 +186,7 @@ class World final : private LinkListener {
   void end_worker(int index, const Failure& cause);
   void ask_to_end(int worker, const Failure& cause);
   void tell_to_end(int worker, const Failure& cause);
+  [[nodiscard]] int blocks_of(const Grant& grant) const;
   [[nodiscard]] std::uint64_t ticks_of(const Worker& worker) const;
   void end_at_next_block(int index);
   void feed(int index, WorkerEvent event);

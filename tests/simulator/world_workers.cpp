@@ -118,13 +118,20 @@ void World::end_pass(int index) {
   outcome_.num_tasks += pass.made.size();
   outcome_.tasks_of_joined +=
       index < scenario_.num_at_start ? 0 : pass.made.size();
-  worker.ticks += static_cast<std::uint64_t>(device(index).blocks) *
+  worker.ticks += static_cast<std::uint64_t>(blocks_of(pass.grant)) *
                   pass.grant.tasks.size();
   pass.result.ticks = worker.ticks;
   pass.result.span.start = pass.start;
   pass.result.span.duration = now() - pass.start;
   feed(index, WorkDone{std::move(pass.result)});
   look_after_waiters(process_of(index));
+}
+
+/// A pass of many simple tasks is charged for as many rows here, and shows life
+/// between two of them: a real one is over at once.
+int World::blocks_of(const Grant& grant) const {
+  return std::max(device(grant.worker).blocks,
+                  static_cast<int>(grant.tasks.size()));
 }
 
 std::uint64_t World::ticks_of(const Worker& worker) const {
@@ -136,10 +143,9 @@ std::uint64_t World::ticks_of(const Worker& worker) const {
   const TimePoint seen = std::max(now(), worker.frozen_until);
   const double share = std::chrono::duration<double>(seen - pass.start) /
                        std::chrono::duration<double>(pass.end - pass.start);
-  const int blocks = device(pass.grant.worker).blocks;
-  return worker.ticks +
-         static_cast<std::uint64_t>(std::clamp(share, 0.0, 1.0) * blocks) *
-             pass.grant.tasks.size();
+  return worker.ticks + static_cast<std::uint64_t>(std::clamp(share, 0.0, 1.0) *
+                                                   blocks_of(pass.grant)) *
+                            pass.grant.tasks.size();
 }
 
 /// As send_exit to the incarnation that the coordinator knows: a worker that
