@@ -40,9 +40,10 @@ constexpr const char* kMethods[] = {
     "pipeline",       "pipeline_onion", "picard",
     "picard_guessed", "picard_settled", "taa",
     "taa_settled",    "speculative",    "stale",
-    "stale_onion",    "stale_stride_2", "draft",
-    "draft_fresh",    "chords",         "chords_second",
-    "parareal",       "parareal_twice", "parareal_exact"};
+    "stale_onion",    "stale_drafts",   "stale_onion_drafts",
+    "stale_stride_2", "draft",          "draft_fresh",
+    "chords",         "chords_second",  "parareal",
+    "parareal_twice", "parareal_exact"};
 
 void print(const std::string& name, const Xxh3Stream& hash, std::int64_t nfe,
            std::int64_t rounds) {
@@ -127,7 +128,7 @@ void run_all() {
       }
       const std::string name = solver.name + "/" + kMethods[i];
       run_toy(name, solver.options, methods[i]);
-      if (!cases::learns_variance(solver.options)) {
+      if (!samplers::learns_variance(solver.options)) {
         run_mixture(flows ? flowing : noised, name, solver.options, methods[i]);
       }
     }
