@@ -1,6 +1,7 @@
 #include "kernels/cpu/onednn.h"
 
 #include <array>
+#include <cstring>
 #include <string>
 
 #include "kernels/core/error.h"
@@ -33,15 +34,30 @@ memory::desc second_operand(const MatmulShape& shape) {
           memory::dims{1, shape.k}};
 }
 
+/// Whether oneDNN's product on the tile unit must not be used: before 3.1 it
+/// leaves the tiles configured for another shape when the last block of K, to
+/// the next even number, is as deep as a whole one, and the processor stops the
+/// process (SIGILL; uxlfoundation/oneDNN#1661, mended by its commit f401ed2).
+bool tiles_are_misconfigured(std::int64_t k, DType dtype) {
+  constexpr std::int64_t kDepth = 32;
+  return dtype == DType::bf16 && k > kDepth && k % kDepth == kDepth - 1;
+}
+
 dnnl::matmul::primitive_desc describe_matmul(std::int64_t m, std::int64_t n,
                                              std::int64_t k, DType dtype,
                                              const memory::desc& b) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   try {
-    return {dnnl::matmul::desc(row_major(m, k, dtype), b,
-                               row_major(m, n, DType::f32)),
-            attr, engine()};
+    dnnl::matmul::primitive_desc found(
+        dnnl::matmul::desc(row_major(m, k, dtype), b,
+                           row_major(m, n, DType::f32)),
+        attr, engine());
+    while (tiles_are_misconfigured(k, dtype) &&
+           std::strstr(found.impl_info_str(), "amx") != nullptr &&
+           found.next_impl()) {
+    }
+    return found;
   } catch (const dnnl::error& error) {
     throw Error(Errc::unsupported, "matmul",
                 "this CPU cannot multiply " + std::string(to_string(dtype)) +

@@ -20,6 +20,9 @@ constexpr LinearSize kLinearSizes[] = {
     {3, 7, 1, 5},
     {1, 5, 9, 1},
     {2, 31, 65, 63},
+    // The last block of K is as deep as a whole one once it is even.
+    {1, 1, 80, 63},
+    {1, 90, 72, 95},
     {1, 257, 97, 40},
     {2, 16, 200, 65},
     {1, 300, 449, 72},
