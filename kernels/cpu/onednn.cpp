@@ -36,8 +36,9 @@ memory::desc second_operand(const MatmulShape& shape) {
 
 /// Whether oneDNN's product on the tile unit must not be used: before 3.1 it
 /// leaves the tiles configured for another shape when the last block of K, to
-/// the next even number, is as deep as a whole one, and the processor stops the
-/// process (SIGILL; uxlfoundation/oneDNN#1661, mended by its commit f401ed2).
+/// the next even number, is as deep as a whole one. Then the processor stops
+/// the process (SIGILL), or results are wrong (uxlfoundation/oneDNN#1661,
+/// mended by its commit f401ed2).
 bool tiles_are_misconfigured(std::int64_t k, DType dtype) {
   constexpr std::int64_t kDepth = 32;
   return dtype == DType::bf16 && k > kDepth && k % kDepth == kDepth - 1;
@@ -49,10 +50,10 @@ dnnl::matmul::primitive_desc describe_matmul(std::int64_t m, std::int64_t n,
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   try {
-    dnnl::matmul::primitive_desc found(
-        dnnl::matmul::desc(row_major(m, k, dtype), b,
-                           row_major(m, n, DType::f32)),
-        attr, engine());
+    // next_impl reads it again.
+    const dnnl::matmul::desc wanted(row_major(m, k, dtype), b,
+                                    row_major(m, n, DType::f32));
+    dnnl::matmul::primitive_desc found(wanted, attr, engine());
     while (tiles_are_misconfigured(k, dtype) &&
            std::strstr(found.impl_info_str(), "amx") != nullptr &&
            found.next_impl()) {
