@@ -33,6 +33,10 @@ constexpr std::size_t kUsualTasksOfAGrant = 4;
 constexpr Duration kHorizon = std::chrono::milliseconds(20);
 constexpr int kRoundTripsAhead = 4;
 
+// A sample's steps are taken at its home, and all of its rows wait for a step
+// that waits there for the end of a row.
+constexpr double kReserveOfHome = 0.25;
+
 double seconds(TimePoint time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
@@ -298,11 +302,20 @@ void CoordinatorPolicy::note_load(int index) {
     live_.set_load(index,
                    {.link_seconds = link == row_links_.end() ? 0 : link->second,
                     .is_left_out = worker.is_left_out,
+                    .reserve = worker.is_home ? kReserveOfHome : 0,
                     .row_seconds = worker.row_seconds,
                     .num_rows = worker.num_rows,
                     .tasks = worker.heavy,
                     .at_once = std::min(worker.heavy, worker.traits.max_rows),
                     .since = seconds(worker.heavy_since)});
+  }
+}
+
+/// The group has got a sample, or given one away.
+void CoordinatorPolicy::note_loads(std::size_t group) {
+  for (const int worker : groups_.group(group).workers) {
+    at(worker).is_home = groups_.load(group) > 0;
+    note_load(worker);
   }
 }
 

@@ -365,6 +365,7 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
   drop_runs(sample, std::nullopt);
   give_room_back(sample);
   groups_.remove(sample.group, index);
+  note_loads(sample.group);
   samples_.erase(found);
   end_if_hopeless();
 }

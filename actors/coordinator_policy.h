@@ -206,6 +206,7 @@ class CoordinatorPolicy {
     /// Of a row, without what only some passes took; 0: not known.
     double usual_row_seconds = 0;
     bool is_left_out = false;         ///< for its link
+    bool is_home = false;             ///< of samples
     std::uint64_t ticks = 0;          ///< as last heard
     std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
@@ -363,6 +364,7 @@ class CoordinatorPolicy {
   void note_known(int worker);
   void set_alive(int worker, bool is_alive);
   void note_load(int worker);
+  void note_loads(std::size_t group);
   void weigh_links();
   void weigh_parts(std::size_t group);
   bool weigh_group(std::size_t group);

@@ -40,9 +40,11 @@ void CoordinatorPolicy::note_times(int execution_class, Duration grant) {
 }
 
 void CoordinatorPolicy::place(Sample& sample, std::size_t group) {
-  groups_.remove(sample.group, sample.index);
-  sample.group = group;
+  const std::size_t before = std::exchange(sample.group, group);
+  groups_.remove(before, sample.index);
   groups_.add(group, sample.index);
+  note_loads(before);
+  note_loads(group);
   keep_room(sample);
   recall_misplaced(sample);
 }
@@ -92,6 +94,7 @@ void CoordinatorPolicy::admit_samples() {
     sample.run = options_.first_run;
     sample.began = now_;
     groups_.add(*best, index);
+    note_loads(*best);
     if (begun != options_.begun.end()) {
       sample.last_cut = {0, 0, std::move(begun->second)};
     }

@@ -9,16 +9,21 @@ double row_of(const LiveWorkers::Load& load) {
   return load.row_seconds / load.num_rows;
 }
 
+/// With one more, and the reserve.
+double rows_of(const LiveWorkers::Load& load) {
+  return load.tasks + 1 + load.reserve;
+}
+
 /// When one more row would end at the earliest, if the running pass ends by
 /// now.
 double end_from(const LiveWorkers::Load& load, double now) {
-  return now + row_of(load) * (load.tasks + 1 - load.at_once);
+  return now + row_of(load) * (rows_of(load) - load.at_once);
 }
 
 /// When one more row would end, if the running pass takes as long as its rows
 /// took on average.
 double end_since(const LiveWorkers::Load& load) {
-  return load.since + row_of(load) * (load.tasks + 1);
+  return load.since + row_of(load) * rows_of(load);
 }
 
 }  // namespace
@@ -42,12 +47,12 @@ void LiveWorkers::note(const Worker& worker) {
   const Load& load = worker.load;
   std::optional<double> idle;
   std::optional<double> busy;
-  std::optional<std::pair<int, double>> unproven;
+  std::optional<std::pair<double, double>> unproven;
   const bool takes_part = worker.is_alive && !load.is_left_out;
   if (takes_part && load.row_seconds == 0) {
-    unproven = {load.tasks, load.link_seconds};
+    unproven = {load.tasks + load.reserve, load.link_seconds};
   } else if (takes_part && load.tasks == 0) {
-    idle = row_of(load) + load.link_seconds;
+    idle = row_of(load) * rows_of(load) + load.link_seconds;
   } else if (takes_part) {
     busy = end_since(load) + load.link_seconds;
   }
@@ -127,8 +132,8 @@ int LiveWorkers::least_loaded(int execution_class, double now, int process) {
     consider(of.busy.key(*busy) - now, *busy);
   }
   if (const auto unproven = of.unproven.first()) {
-    const auto& [tasks, link] = of.unproven.key(*unproven);
-    consider(usual_row(of) * (tasks + 1) + link, *unproven);
+    const auto& [rows, link] = of.unproven.key(*unproven);
+    consider(usual_row(of) * (rows + 1) + link, *unproven);
   }
   const auto near = of_process_.find(process);
   if (near == of_process_.end() ||
@@ -146,9 +151,9 @@ int LiveWorkers::least_loaded(int execution_class, double now, int process) {
       continue;
     }
     const double end =
-        load.row_seconds == 0 ? usual_row(of) * (load.tasks + 1)
+        load.row_seconds == 0 ? usual_row(of) * rows_of(load)
         : load.tasks == 0
-            ? row_of(load)
+            ? row_of(load) * rows_of(load)
             : std::max(end_since(load), end_from(load, now)) - now;
     consider(end - load.link_seconds, worker.place);
   }

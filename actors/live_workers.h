@@ -22,7 +22,10 @@ class LiveWorkers {
     /// middle of all.
     double link_seconds = 0;
     bool is_left_out = false;  ///< for its link: gets no rows
-    double row_seconds = 0;    ///< of num_rows rows; 0: nothing is known
+    /// Counts as so many rows more: of workers that would be done at about the
+    /// same time, one without a reserve gets the row.
+    double reserve = 0;
+    double row_seconds = 0;  ///< of num_rows rows; 0: nothing is known
     double num_rows = 0;
     int tasks = 0;     ///< that it has, of those that go through the network
     int at_once = 0;   ///< as many of them are in its pass
@@ -39,12 +42,13 @@ class LiveWorkers {
   /// The first of the class from `worker` on, and around; −1: nobody is alive.
   [[nodiscard]] int next(int execution_class, int worker) const;
   /// The worker whose result of one more row would come first to `process`, by
-  /// the mean row time of each worker, the age of its running pass and its
-  /// link. A pass that is older than its rows took on average is taken to end
-  /// now. Of workers without a measured row, the one with the fewest tasks, and
-  /// of these the one with the best link, counts with the mean of its class,
-  /// ended workers included. −1: no worker of the class is alive, or all are
-  /// left out. Linear in the workers of `process` if that has a link.
+  /// the mean row time of each worker, the age of its running pass, its link
+  /// and its reserve. A pass that is older than its rows took on average is
+  /// taken to end now. Of workers without a measured row, the one with the
+  /// fewest tasks, and of these the one with the best link, counts with the
+  /// mean of its class, ended workers included. −1: no worker of the class is
+  /// alive, or all are left out. Linear in the workers of `process` if that has
+  /// a link.
   [[nodiscard]] int least_loaded(int execution_class, double now,
                                  int process = 0);
 
@@ -64,8 +68,8 @@ class LiveWorkers {
     // Of known speed:
     FirstLeast<double> idle;  ///< what a row takes, with the link
     FirstLeast<double> busy;  ///< when one more row would come, or before
-    /// Of unknown speed: tasks, and what the link takes.
-    FirstLeast<std::pair<int, double>> unproven;
+    /// Of unknown speed: tasks with the reserve, and what the link takes.
+    FirstLeast<std::pair<double, double>> unproven;
   };
 
   void note(const Worker& worker);

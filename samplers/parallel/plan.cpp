@@ -154,6 +154,10 @@ void Plan::connect() {
 }
 
 int Plan::steps_ahead(int max_open) const {
+  // Who is free first is not known long before.
+  if (kind_->spreads) {
+    return 1;
+  }
   const int per_step = std::max(size() / std::max(num_steps_, 1), 1);
   return (std::max(max_open, 1) + per_step - 1) / per_step;
 }

@@ -96,7 +96,8 @@ class Plan {
   /// are points; where tasks spread, rounds: what can be evaluated at once.
   [[nodiscard]] int num_steps() const { return num_steps_; }
   /// How many steps a task may be ahead of the newest step whose tasks are all
-  /// done: as many as `max_open` tasks take, and at least one.
+  /// done: as many as `max_open` tasks take, and at least one; one where tasks
+  /// spread.
   [[nodiscard]] int steps_ahead(int max_open) const;
 
   // What MethodRow says of a method without a plan.

@@ -192,7 +192,7 @@ TEST(CoordinatorPolicy, PutsARowWhereItWouldBeDoneFirst) {
     company.grants.clear();
   };
   look_at_grants();
-  EXPECT_EQ(rows, (std::map<int, std::vector<int>>{{0, {0, 2}}, {1, {1}}}));
+  EXPECT_EQ(rows, (std::map<int, std::vector<int>>{{0, {1}}, {1, {0, 2}}}));
   rows.clear();
   while (rows.empty()) {
     for (const int worker : {1, 0}) {

@@ -47,8 +47,8 @@ struct PlainWorker {
   LiveWorkers::Load load;
 };
 
-/// Of workers of unknown speed only the first counts that has the fewest tasks,
-/// and of these the best link.
+/// Of workers of unknown speed only the first counts that has the fewest tasks
+/// with its reserve, and of these the best link.
 int plain_least_loaded(const std::vector<PlainWorker>& workers,
                        const std::vector<int>& classes, int execution_class,
                        double now, int process) {
@@ -67,7 +67,8 @@ int plain_least_loaded(const std::vector<PlainWorker>& workers,
     const LiveWorkers::Load& load = workers[w].load;
     link = workers[w].process == process ? load.link_seconds : link;
     const auto key = [&](std::size_t one) {
-      return std::pair(workers[one].load.tasks, workers[one].load.link_seconds);
+      const LiveWorkers::Load& of = workers[one].load;
+      return std::pair(of.tasks + of.reserve, of.link_seconds);
     };
     if (workers[w].is_alive && classes[w] == execution_class &&
         !load.is_left_out && load.row_seconds == 0 &&
@@ -92,7 +93,7 @@ int plain_least_loaded(const std::vector<PlainWorker>& workers,
             ? std::clamp(now - load.since, 0.0, row * load.at_once)
             : 0.0;
     const double end =
-        row * (load.tasks + 1) - spent + (is_near ? -link : load.link_seconds);
+        row * (load.tasks + 1 + load.reserve) - spent + (is_near ? -link : load.link_seconds);
     if (best < 0 || end < least) {
       best = static_cast<int>(w);
       least = end;
@@ -149,6 +150,7 @@ TEST(LiveWorkers, AreChosenAsByAPlainSearch) {
             worker.load.row_seconds > 0 || below(random, 40) == 0;
         worker.load = {.link_seconds = link_of(worker),
                        .is_left_out = below(random, 8) == 0,
+                       .reserve = 0.25 * below(random, 2),
                        .row_seconds = is_known
                                           ? rows * 0.25 * (1 + below(random, 3))
                                           : 0.0,
