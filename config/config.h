@@ -129,6 +129,10 @@ struct Config {
   /// bench: the methods to measure, where --method names several; the first is
   /// `method.kind`. Empty: that one alone.
   std::vector<samplers::MethodKind> methods;
+  /// sample: the error that "auto" may take, as the median of the relative RMSE
+  /// of latents. Unset: exact methods only.
+  std::optional<double> max_rmse;
+  std::string method_table;  ///< of measured errors; empty: the model's own
   // with what
   std::vector<DeviceChoice> devices;  ///< empty: auto
   /// Of all devices; 0: as many as they can use, and none where the job

@@ -3,35 +3,43 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/enum_names.h"
 #include "config/suggest.h"
+#include "kernels/core/fields.h"
+#include "samplers/options.h"
 
 namespace troupe::config {
 
+/// Bytes of a text that is read.
+constexpr std::size_t kLongestText = 4096;
+
 /// Reads fields out of a JSON object: a visitor of visit_schedule and its
-/// siblings, for a file and for a recipe. `Reader` derives from it and has
+/// siblings. `Reader` derives from it and has
 ///   const Json* find(const char* key);  // its value, or null: not there
 ///   void refuse(const char* key, const Json& value,
 ///               std::string_view expected);
-/// and a `read` for each type of field that is not read here.
+/// and a `read` for each type of field that is not read here, or not so.
 template <typename Reader, typename Json>
 class FieldReader {
  public:
   template <typename T>
-  void operator()(const char* key, T& out) {
-    if (const Json* value = self().find(key)) {
-      self().read(key, *value, out);
+  void operator()(const FieldKey& key, T& out) {
+    if (const Json* value = self().find(key.name)) {
+      self().read(key.name, *value, out);
     }
   }
   template <typename T>
-  void operator()(const char* key, std::optional<T>& out) {
-    if (const Json* value = self().find(key)) {
-      self().read(key, *value, out.emplace());
+  void operator()(const FieldKey& key, std::optional<T>& out) {
+    if (const Json* value = self().find(key.name)) {
+      self().read(key.name, *value, out.emplace());
     }
   }
 
@@ -63,6 +71,45 @@ class FieldReader {
            key, value, "a finite number");
     out = value.template get<double>();
   }
+  void read(const char* key, const Json& value, int& out) {
+    constexpr std::int64_t kLimit = 1'000'000;
+    std::int64_t wide = 0;
+    read(key, value, wide);
+    expect(-kLimit <= wide && wide <= kLimit, key, value,
+           "a whole number within a million of 0");
+    out = static_cast<int>(wide);
+  }
+  void read(const char* key, const Json& value, std::int64_t& out) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    // JSON's numbers from 2⁶³ on would come out negative.
+    expect(value.is_number_integer() &&
+               (!value.is_number_unsigned() ||
+                value.template get<std::uint64_t>() <= kMost),
+           key, value, "a whole number below 2^63");
+    out = value.template get<std::int64_t>();
+  }
+  void read(const char* key, const Json& value, std::uint64_t& out) {
+    expect(value.is_number_unsigned(), key, value,
+           "a whole number of at least 0");
+    out = value.template get<std::uint64_t>();
+  }
+  void read(const char* key, const Json& value, std::string& out) {
+    expect(value.is_string(), key, value, "a text");
+    out = value.template get<std::string>();
+    expect(out.size() <= kLongestText, key, value,
+           "a text of at most 4096 bytes");
+    // It will be printed on a terminal.
+    for (const char c : out) {
+      expect(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, key, value,
+             "a text without control characters");
+    }
+  }
+  void read(const char* key, const Json& value, samplers::Solver& out) {
+    read_row(key, value, samplers::solver_table(), out);
+  }
+  void read(const char* key, const Json& value, samplers::MethodKind& out) {
+    read_row(key, value, samplers::method_table(), out);
+  }
   template <typename T>
   void read(const char* key, const Json& value, std::vector<T>& out) {
     constexpr std::size_t kLongest = 1'000'000;
@@ -75,6 +122,15 @@ class FieldReader {
   }
 
  private:
+  template <typename Handle>
+  void read_row(const char* key, const Json& value,
+                std::span<const Handle> table, Handle& out) {
+    std::vector<std::string> names;
+    for (const Handle row : table) {
+      names.emplace_back(row->name);
+    }
+    out = table[index_of(key, value, names)];
+  }
   Reader& self() { return static_cast<Reader&>(*this); }
 };
 

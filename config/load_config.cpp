@@ -178,6 +178,46 @@ void check_one_step_count(const Config& config) {
   }
 }
 
+/// Refuses a bound of what --method auto may take where it does not choose, and
+/// where runs that belong together could choose otherwise.
+void check_max_rmse(const Config& config) {
+  if (!config.max_rmse) {
+    return;
+  }
+  const auto refuse = [&config](const std::string& message, const char* hint) {
+    throw Error(Errc::invalid_argument, config.place_of("max-rmse"), message,
+                hint);
+  };
+  if (config.method.kind || !config.method.preset.empty()) {
+    refuse("bounds what --method auto takes, and " +
+               config.place_of(config.method.kind ? "method" : "preset") +
+               " names a method",
+           "give one of the two");
+  }
+  const std::string part = !config.samples_per_prompt
+                               ? config.place_of("samples") + " A:B"
+                           : config.share.count > 1 ? config.place_of("share")
+                           : config.exists == ExistsPolicy::skip
+                               ? config.place_of("exists") + " skip"
+                               : "";
+  if (part.empty()) {
+    return;
+  }
+  if (!config.listen.empty()) {
+    refuse(part + " draws a part of the images, and with " +
+               config.place_of("listen") +
+               " the method follows from who is there",
+           "name the method");
+  }
+  if (config.method_table.empty() || config.num_workers.value_or(0) == 0) {
+    refuse(part +
+               " draws a part of the images, and the other parts may be given "
+               "another method",
+           "give all of them the same --method-table and --workers, or name "
+           "the method");
+  }
+}
+
 /// Refuses two things to print at once.
 void check_printing(const Config& config) {
   if (config.print_config && config.json) {
@@ -234,7 +274,11 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
 /// Of what weaker sources said about the method, the options of the method that
 /// is chosen now; a preset and "auto" choose again.
 void keep_options(const Config& weaker, Config& config) {
-  if (!config.method.preset.empty() || !config.method.kind) {
+  if (config.method.preset.empty() && !config.method.kind) {
+    config.max_rmse = config.max_rmse ? config.max_rmse : weaker.max_rmse;
+    return;
+  }
+  if (!config.method.preset.empty()) {
     return;
   }
   for (const samplers::MethodKind kind : named_methods(config)) {
@@ -250,6 +294,7 @@ void apply(Config& config, Source source,
   if (chooses) {
     config.method = {};
     config.methods.clear();
+    config.max_rmse.reset();
   }
   for (const Setting& setting : settings) {
     const Option* option = find_option(setting.key);
@@ -284,6 +329,7 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.sampler = {};
   config.method = {};
   config.methods.clear();
+  config.max_rmse.reset();
   config.size.reset();
   config.no_resolution_bins = false;
   config.told = {};
@@ -428,6 +474,12 @@ Config load_config(Verb verb, const Sources& sources) {
   }
   check_printing(config);
   check_ring(verb, config);
+  if (verb == Verb::sample) {
+    check_max_rmse(config);
+  } else {
+    config.max_rmse.reset();  // of the environment or a file
+    config.method_table.clear();
+  }
   if (verb == Verb::bench) {
     check_emulation(config);
   } else {

@@ -85,7 +85,7 @@ void check_method_options(const Config& config,
     const auto takes = [&option](MethodKind kind) {
       return kind->takes(option.key);
     };
-    if (option.group != rows::kMethodGroup || option.key == "method" ||
+    if (option.group != rows::kMethodGroup ||
         std::ranges::any_of(kinds, takes) || option.get(config).empty()) {
       continue;
     }
@@ -94,6 +94,9 @@ void check_method_options(const Config& config,
       if (owner->takes(option.key)) {
         owners.emplace_back(owner->name);
       }
+    }
+    if (owners.empty()) {
+      continue;  // it is about the choice of a method
     }
     throw Error(Errc::invalid_argument,
                 config.place_of(std::string(option.key)),

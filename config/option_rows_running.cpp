@@ -92,6 +92,15 @@ std::vector<double> parse_speeds(Text place, Text text) {
   return speeds;
 }
 
+Field max_rmse_field() {
+  return parsed(&Config::max_rmse, [](Text place, Text text) {
+    const double error = parse_real(place, text, 0, kHuge);
+    require(error > 0, Errc::invalid_argument, place, "got 0, expected more",
+            "leave it out for exact methods only");
+    return error;
+  });
+}
+
 /// In the words of other programs, too: "fp16", "torch.bfloat16".
 Field dtype_field() {
   return parsed(&Config::compute, [](Text place, Text text) {
@@ -130,6 +139,13 @@ std::span<const Option> running_rows() {
        kMethodGroup, often(kMethods), method_field(), "stale, of the preset"},
       {"preset", "", 0, "NAME", "asyncdiff (stride 1) or asyncdiff2 (stride 2)",
        kMethodGroup, often(kBench) | kMethods, preset_field(), "none"},
+      {"max-rmse", "", 0, "X",
+       "auto takes an approximate method, too, whose latents were measured to "
+       "be at most X from the sequential run's (relative RMSE, median)",
+       kMethodGroup, often(kSample), max_rmse_field(), "exact methods only"},
+      {"method-table", "", 0, "FILE",
+       "what bench methods --calibrate measured, for --max-rmse", kMethodGroup,
+       kSample, field(&Config::method_table), "methods.json of the model"},
       {"window", "window-size", 0, "N",
        "picard, taa, draft, speculative: timesteps evaluated at once; chords: "
        "cores; parareal: blocks",

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <sstream>
 #include <type_traits>
 #include <utility>
@@ -27,7 +25,7 @@ using nlohmann::json;
 /// Text as a reader takes it: names of classes and folders may be anything.
 std::string readable(const std::string& text) {
   // A character takes up to four bytes, and so does the mark of what is cut.
-  return printable(text, kLongestRecipeText / 4 - 1);
+  return printable(text, kLongestText / 4 - 1);
 }
 
 /// JSON has no infinity: the one infinite default is left out.
@@ -131,53 +129,6 @@ class JsonReader : public FieldReader<JsonReader, json> {
     throw Error(Errc::corrupt_file, place_ + ": " + key,
                 "got " + shown(value) + ", expected " + std::string(expected),
                 kHint);
-  }
-
-  template <typename Handle>
-  void read_name(const char* key, const json& in, std::span<const Handle> table,
-                 Handle& value) {
-    std::vector<std::string> names;
-    for (const Handle row : table) {
-      names.emplace_back(row->name);
-    }
-    value = table[index_of(key, in, names)];
-  }
-  void read(const char* key, const json& in, samplers::Solver& value) {
-    read_name(key, in, samplers::solver_table(), value);
-  }
-  void read(const char* key, const json& in, samplers::MethodKind& value) {
-    read_name(key, in, samplers::method_table(), value);
-  }
-  void read(const char* key, const json& in, int& value) {
-    constexpr std::int64_t kLimit = 1'000'000;
-    std::int64_t wide = 0;
-    read(key, in, wide);
-    expect(-kLimit <= wide && wide <= kLimit, key, in,
-           "a whole number within a million of 0");
-    value = static_cast<int>(wide);
-  }
-  void read(const char* key, const json& in, std::int64_t& value) {
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-    // JSON's numbers from 2⁶³ on would come out negative.
-    expect(in.is_number_integer() &&
-               (!in.is_number_unsigned() || in.get<std::uint64_t>() <= kMost),
-           key, in, "a whole number below 2^63");
-    value = in.get<std::int64_t>();
-  }
-  void read(const char* key, const json& in, std::uint64_t& value) {
-    expect(in.is_number_unsigned(), key, in, "a whole number of at least 0");
-    value = in.get<std::uint64_t>();
-  }
-  void read(const char* key, const json& in, std::string& value) {
-    expect(in.is_string(), key, in, "a text");
-    value = in.get<std::string>();
-    expect(value.size() <= kLongestRecipeText, key, in,
-           "a text of at most 4096 bytes");
-    // It will be printed on a terminal.
-    for (const char c : value) {
-      expect(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, key, in,
-             "a text without control characters");
-    }
   }
 
   void read(const char* key, const json& in, Verbatim& value) {

@@ -12,8 +12,6 @@ namespace troupe::config {
 /// Changes when an old reader would misread a new recipe. A field that is only
 /// added leaves it: the recipe's version then says that there may be more.
 constexpr int kRecipeSchema = 1;
-/// Bytes of one text.
-constexpr std::size_t kLongestRecipeText = 4096;
 /// Bytes of a prompt.
 constexpr std::size_t kLongestPrompt = std::size_t{64} << 10U;
 

@@ -15,7 +15,6 @@
 
 #include "actors/artefacts/json_writer.h"
 #include "actors/artefacts/png.h"
-#include "actors/cli/bench_figures.h"
 #include "actors/cli/bench_grid.h"
 #include "actors/cli/bench_log.h"
 #include "actors/cli/bench_measure.h"
@@ -24,6 +23,7 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/json_fields.h"
 #include "actors/cli/json_rows.h"
+#include "actors/cli/method_choice.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/picture_classifier.h"
 #include "actors/cli/progress_printer.h"
@@ -653,13 +653,9 @@ nlohmann::ordered_json identity_of(const MethodsReport& report,
   return what;
 }
 
-MethodFigures figures_file(const MethodsReport& report,
-                           const std::vector<Grid>& grids) {
-  MethodFigures file{.version = version(),
-                     .sources = report.sources,
-                     .date = report.date,
-                     .model = report.model,
-                     .weights_xxh3 = report.weights_xxh3};
+std::vector<MethodFigure> calibrated(const MethodsReport& report,
+                                     const std::vector<Grid>& grids) {
+  std::vector<MethodFigure> figures;
   for (const SettingRow& row : report.rows) {
     if (row.role != RowRole::method) {
       continue;
@@ -667,22 +663,33 @@ MethodFigures figures_file(const MethodsReport& report,
     const Grid& grid = *std::ranges::find(grids, row.steps, &Grid::steps);
     const GridRow& ran =
         *std::ranges::find(grid.rows, row.name, &GridRow::name);
-    const std::string schedule = json_of(ran.request.schedule.options()).dump();
-    file.methods.push_back(
-        {.sampler = report.sampler,
-         .schedule_xxh3 = xxh3_64(std::as_bytes(std::span(schedule))),
-         .steps = row.steps,
-         .dtype = report.dtype,
-         .guidance = report.guidance,
-         .size = report.size,
-         .rounds = row.rounds,
-         .nfe = row.nfe,
-         .relative_rmse_median = row.rmse.median,
-         .relative_rmse_worst = row.rmse.worst,
-         .runs = row.runs,
-         .method = {ran.request.job.method}});
+    figures.push_back({.name = row.name,
+                       .setting = figure_setting(ran.request),
+                       .rounds = row.rounds,
+                       .nfe = row.nfe,
+                       .relative_rmse_median = row.rmse.median,
+                       .relative_rmse_worst = row.rmse.worst,
+                       .runs = row.runs,
+                       .version = version(),
+                       .sources = report.sources,
+                       .date = report.date,
+                       .method = {ran.request.job.method}});
   }
-  return file;
+  return figures;
+}
+
+/// The table that figures of these weights are added to. One of other weights
+/// is replaced. Errors: those of read_method_figures for another file.
+MethodFigures table_at(const fs::path& path, const MethodsReport& report) {
+  MethodFigures table;
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) {
+    table = read_method_figures(path);
+  }
+  if (table.weights_xxh3 != report.weights_xxh3) {
+    table = {.model = report.model, .weights_xxh3 = report.weights_xxh3};
+  }
+  return table;
 }
 
 void write_report(const BenchPaths& paths, const MethodsReport& report,
@@ -743,6 +750,10 @@ int bench_methods(Invocation& invocation) {
   const JobRunner runner(all, *invocation.stop);
   MethodsReport report = report_of(invocation, config, grids, runner);
   report.notes = std::move(notes);
+  MethodFigures table;
+  if (!paths.figures.empty()) {
+    table = table_at(paths.figures, report);
+  }
   BenchLog log(paths.folder / "runs.jsonl",
                identity_of(report, grids, runner, classifier.get()));
   MethodsBench(invocation, grids, runner, log, report.repeats, classifier.get())
@@ -750,7 +761,8 @@ int bench_methods(Invocation& invocation) {
   fill_rows(grids, log, config.quality, classifier.get(), report);
   write_report(paths, report, invocation.summary);
   if (!paths.figures.empty()) {
-    write_json(paths.figures, json_of(figures_file(report, grids)));
+    merge(calibrated(report, grids), table);
+    write_json(paths.figures, json_of(table));
   }
   invocation.take_last_word();
   if (config.json) {

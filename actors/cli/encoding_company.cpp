@@ -81,14 +81,14 @@ EncodingCompany::EncodingCompany(const config::Config& config,
     deadline_ = begun_ + std::chrono::duration_cast<Duration>(
                              std::chrono::duration<double>(*wait->seconds));
   }
-  if (wait || request.method_with_more_workers) {
+  if (wait || request.is_method_open()) {
     listen(awaited());
   }
 }
 
 /// Without any worker there is nothing to choose a method by.
 bool EncodingCompany::needs_one() const {
-  return request_.only_directs && request_.method_with_more_workers;
+  return request_.only_directs && request_.is_method_open();
 }
 
 /// Whether the job waits for more where so many processes are here.
@@ -213,7 +213,7 @@ void EncodingCompany::dismiss(config::Config& config) {
 JobStatus EncodingCompany::status() const {
   JobStatus status{
       .model = request_.source.name(),
-      .method = request_.method_with_more_workers
+      .method = request_.is_method_open()
                     ? "auto"
                     : std::string(request_.job.method.kind->name),
       .progress = {.samples_total = request_.num_samples()},

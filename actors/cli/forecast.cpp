@@ -36,6 +36,12 @@ std::vector<double> part_shares(const JobShape& shape) {
 }
 
 Turn turn_of(const JobShape& shape, int workers) {
+  if (shape.measured && shape.method.kind->plan == nullptr) {
+    const double busy = shape.measured->all / workers;
+    return {.evaluations = shape.measured->all,
+            .busy = busy,
+            .latency = std::max(shape.measured->rounds, busy)};
+  }
   return samplers::turn_of(shape.method, {.num_calls = shape.calls,
                                           .num_workers = workers,
                                           .part_shares = part_shares(shape)});
@@ -107,7 +113,7 @@ Workload workload_of(const JobShape& shape) {
   }
   return {static_cast<double>(shape.samples) * turns[0].evaluations,
           kind->spreads ? spread_path(shape, turns[0]) : path_of(shape, turns),
-          kind->may_end_early};
+          kind->may_end_early && !shape.measured};
 }
 
 namespace {

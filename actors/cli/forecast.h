@@ -1,12 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "actors/artefacts/summary.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/signals.h"
 
 namespace troupe::actors {
+
+/// Network calls of one sample.
+struct MeasuredCalls {
+  double rounds = 0;  ///< one after another
+  double all = 0;
+};
 
 /// What decides how much a job computes and how well it spreads.
 struct JobShape {
@@ -15,6 +22,9 @@ struct JobShape {
   int workers = 1;
   int blocks = 1;  ///< of the network: parts take whole ones
   samplers::MethodOptions method;
+  /// Of a method whose tasks follow from results: what one sample took; unset:
+  /// the most that it can take.
+  std::optional<MeasuredCalls> measured = {};
 };
 
 /// A job's size, counted in network evaluations (both guidance branches are
@@ -28,7 +38,8 @@ struct Workload {
 
 /// Counts what the methods' definitions say, as if steps, messages and sweeps
 /// cost nothing. Stale pipelines: the marked graph's firings and steady period;
-/// picard: every round a whole window, one point accepted. Pure.
+/// picard: what was measured, or every round a whole window, one point
+/// accepted. Pure.
 [[nodiscard]] Workload workload_of(const JobShape& shape);
 
 /// What a run of `samples` images takes, decoded if `decodes`: everything but

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "actors/cli/memory_plan.h"
+#include "actors/cli/method_choice.h"
 #include "actors/cli/notes.h"
 #include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
@@ -256,9 +258,24 @@ void take_method(samplers::MethodOptions method, JobRequest& request) {
   request.job.method = std::move(method);
 }
 
+/// By --max-rmse, where it was given. Notes what it chose.
+config::Plan chosen_plan(const config::Config& config,
+                         config::PlanInputs inputs, JobRequest& request) {
+  if (request.measured) {
+    // All shares of a run choose alike.
+    const config::SampleRange run = run_samples(config, request.prompts);
+    config::PlanInputs whole = inputs;
+    whole.num_samples = run.end - run.begin;
+    MethodChoice choice = choose_method(config, request, whole);
+    request.choice_note = std::move(choice.note);
+    inputs.method = std::move(choice.method);
+  }
+  return config::make_plan(config, inputs);
+}
+
 void make_plan(const config::Config& config, JobRequest& request) {
   const config::PlanInputs inputs = plan_inputs(config, request, {});
-  config::Plan plan = config::make_plan(config, inputs);
+  config::Plan plan = chosen_plan(config, inputs, request);
   request.method_with_more_workers =
       config::method_with_more_workers(config, inputs);
   auto workers = plan.device_workers.begin();
@@ -503,10 +520,10 @@ void settle_method(const config::Config& config,
   if (config.wait_workers) {
     note_gain(others, request);
   }
-  const bool follows_workers = !request.is_joined &&
+  const bool follows_workers = !request.is_joined && !request.measured &&
                                !config.method.window_size &&
                                request.job.method.kind->takes("window");
-  if (!request.method_with_more_workers && !follows_workers) {
+  if (!request.is_method_open() && !follows_workers) {
     return;
   }
   // The budgets are for values beside those of one sample: these may be more
@@ -516,10 +533,17 @@ void settle_method(const config::Config& config,
   };
   const std::uint64_t on_cpu = sample_bytes(DeviceKind::cpu);
   const std::uint64_t on_gpu = sample_bytes(DeviceKind::cuda);
+  config::Config here = config;
+  if (request.chooses_anew) {
+    here.num_workers = request.num_workers();  // as they are laid out
+  }
   take_method(
-      config::make_plan(config, plan_inputs(config, request, others)).method,
+      chosen_plan(here, plan_inputs(here, request, others), request).method,
       request);
   request.method_with_more_workers.reset();
+  if (std::exchange(request.chooses_anew, false)) {
+    add_note(request.notes, request.choice_note);
+  }
   request.value_budget += sample_bytes(DeviceKind::cpu) - on_cpu;
   for (JobDevice& device : request.devices) {
     if (device.is_gpu() && device.workers > 0) {

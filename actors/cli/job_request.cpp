@@ -144,10 +144,14 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
 
 void note_method(const config::Config& config, JobRequest& request) {
   const samplers::MethodOptions& method = request.job.method;
-  const int calls = request.schedule.num_model_calls();
   if (method.kind->note != nullptr) {
-    add_note(request.notes,
-             std::string(method.kind->note(config.method, method, calls)));
+    add_note(request.notes, std::string(method.kind->note(method)));
+  }
+  if (!request.choice_note.empty()) {
+    add_note(
+        request.notes,
+        request.choice_note +
+            (request.chooses_anew ? "; chosen anew when the job begins" : ""));
   }
   if (config.listen.empty()) {  // else nobody knows yet how many workers come
     note_gain({}, request);
@@ -232,22 +236,6 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
       "comes back");
 }
 
-/// A count is of each prompt. Empty where a share has none of the images.
-config::SampleRange samples_of(const config::Config& config,
-                               const JobPrompts& prompts) {
-  config::SampleRange samples = config.samples;
-  if (config.samples_per_prompt && prompts.size() > 1) {
-    const std::uint64_t most = config::kMaxSamples / prompts.size();
-    require(samples.end <= most, Errc::invalid_argument,
-            config.place_of("samples"),
-            fmt::format("got {} of each of {} prompts, expected at most {}",
-                        samples.end, prompts.size(), most),
-            "split the prompts over several runs");
-    samples.end *= prompts.size();
-  }
-  return config.share.of(samples);
-}
-
 /// What the options decide of the record.
 JobRecord draft_of(const config::Config& config, const ModelSource& source,
                    const samplers::Schedule& schedule,
@@ -261,7 +249,8 @@ JobRecord draft_of(const config::Config& config, const ModelSource& source,
   job.latent_shape.assign(extents.begin(), extents.end());
   job.picture_size = source.picture_size();
   job.vae_tile = source.vae_tile();
-  const config::SampleRange samples = samples_of(config, prompts);
+  const config::SampleRange samples =
+      config.share.of(run_samples(config, prompts));
   job.begin = samples.begin;
   job.end = samples.end;
   job.noise = config.noise;
@@ -415,6 +404,21 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   return recipe;
 }
 
+config::SampleRange run_samples(const config::Config& config,
+                                const JobPrompts& prompts) {
+  config::SampleRange samples = config.samples;
+  if (config.samples_per_prompt && prompts.size() > 1) {
+    const std::uint64_t most = config::kMaxSamples / prompts.size();
+    require(samples.end <= most, Errc::invalid_argument,
+            config.place_of("samples"),
+            fmt::format("got {} of each of {} prompts, expected at most {}",
+                        samples.end, prompts.size(), most),
+            "split the prompts over several runs");
+    samples.end *= prompts.size();
+  }
+  return samples;
+}
+
 void leave_out_prompts(std::span<const std::uint64_t> skipped,
                        JobRequest& request) {
   request.prompts.keep_wanted(request.samples(), skipped);
@@ -467,6 +471,10 @@ JobRequest make_request(const config::Config& said,
   if (recipe != nullptr && recipe->encoder_class) {
     request.encoder_kind = recipe->encoder_device.value_or(DeviceKind::cpu);
   }
+  if (config.max_rmse) {
+    request.measured = measured_methods(config, request.source);
+    request.chooses_anew = !config.listen.empty();
+  }
   lay_out(config, gpus, request);
   if (request.uses(DeviceKind::cpu)) {
     note_level(config, request.notes);
@@ -504,9 +512,12 @@ JobRequest make_request(const config::Config& said,
 std::string describe_method(const JobRequest& request) {
   const auto& other = request.method_with_more_workers;
   return std::string(request.job.method.kind->name) +
-         (other ? ", or " + std::string((*other)->name) +
-                      " if enough workers are there when the job begins"
-                : "");
+         (request.chooses_anew
+              ? ", or what --max-rmse takes by the workers that are there when "
+                "the job begins"
+          : other ? ", or " + std::string((*other)->name) +
+                        " if enough workers are there when the job begins"
+                  : "");
 }
 
 std::string describe_cpu_company(int workers, int threads, int shards) {

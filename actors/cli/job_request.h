@@ -10,6 +10,7 @@
 #include "actors/cli/encoder_device.h"
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_prompts.h"
+#include "actors/cli/method_choice.h"
 #include "actors/cli/model_source.h"
 #include "actors/job_record.h"
 #include "config/recipe.h"
@@ -41,6 +42,11 @@ struct JobRequest {
   /// What "auto" takes in the place of `job.method` if enough workers of other
   /// processes are there when the job begins; unset: the method is settled.
   std::optional<samplers::MethodKind> method_with_more_workers;
+  /// What --max-rmse chooses by; unset: it was not given.
+  std::optional<MeasuredMethods> measured;
+  std::string choice_note;  ///< what --max-rmse chose, and why
+  /// --max-rmse chooses again when the job begins, by who is there then.
+  bool chooses_anew = false;
   /// Each part of the network is read when it is first used; else all at once,
   /// before the job.
   bool reads_in_parts = false;
@@ -64,6 +70,10 @@ struct JobRequest {
   /// One of `devices`.
   [[nodiscard]] const JobDevice& at(const Device& device) const {
     return *std::ranges::find(devices, device, &JobDevice::device);
+  }
+  /// Whether "auto" may take another method when the job begins.
+  [[nodiscard]] bool is_method_open() const {
+    return method_with_more_workers || chooses_anew;
   }
   /// Whether GPUs compute passes together.
   [[nodiscard]] bool has_groups() const {
@@ -117,6 +127,11 @@ struct JobRequest {
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
                                          const ClassRecord& by) const;
 };
+
+/// The samples of the whole run, of which --share is a part. A count is of each
+/// prompt.
+[[nodiscard]] config::SampleRange run_samples(const config::Config& config,
+                                              const JobPrompts& prompts);
 
 /// Leaves out the prompts that only images with the indices `skipped` show.
 void leave_out_prompts(std::span<const std::uint64_t> skipped,

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "actors/artefacts/summary.h"
-#include "actors/cli/bench_figures.h"
 #include "actors/cli/json_rows.h"
+#include "actors/cli/method_figures.h"
 #include "config/recipe.h"
 #include "config/recipe_fields.h"
 

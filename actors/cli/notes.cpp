@@ -71,6 +71,9 @@ std::string method_reason(const config::Config& config,
   if (config.method.kind || !config.method.preset.empty()) {
     return "asked for";
   }
+  if (config.max_rmse) {
+    return "within --max-rmse";
+  }
   return std::string(request.job.method.kind->chosen_because);
 }
 

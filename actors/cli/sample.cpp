@@ -363,9 +363,13 @@ void settle(Invocation& invocation, EncodingCompany& company,
             JobRequest& request) {
   const config::WorkerCount others = company.gather();
   company.dismiss(invocation.config);
-  const bool was_open = request.method_with_more_workers.has_value();
+  const bool was_open = request.is_method_open();
   request.notes.clear();  // they were said
+  const samplers::MethodOptions before = request.job.method;
   settle_method(invocation.config, others, request);
+  if (!is_same(before, request.job.method)) {
+    add_note(request.notes, error_note(invocation.config, request));
+  }
   print_notes(request.notes);
   std::ranges::copy(request.notes,
                     std::back_inserter(invocation.summary.notes));
@@ -397,6 +401,7 @@ int run_sample(Invocation& invocation) {
   if (request.num_samples() == 0) {
     return nothing_to_share(invocation);
   }
+  add_note(request.notes, error_note(config, request));
   // How many prompts a count stands for is known now.
   invocation.config.samples = request.samples();
   invocation.config.samples_per_prompt = false;
@@ -424,7 +429,7 @@ int run_sample(Invocation& invocation) {
   if (!config.print_job && outputs.skipped.size() < request.num_samples()) {
     check_room(request, outputs);
   }
-  if (config.dry_run && request.method_with_more_workers) {
+  if (config.dry_run && request.is_method_open()) {
     request.notes.push_back("--method auto takes " + describe_method(request));
   }
   summary.notes = request.notes;

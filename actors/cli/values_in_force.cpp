@@ -150,6 +150,9 @@ void decide_sampler(const Config& config, const samplers::Schedule& schedule,
 
 void decide_method(const Config& config, const samplers::MethodOptions& method,
                    Decisions& decisions) {
+  if (config.max_rmse) {
+    return;  // the options are no user's, but of a setting of the table
+  }
   for (const auto& [key, text] : config::method_settings(method)) {
     if (config::find_option(key)->get(config).empty()) {
       decisions[std::string(key)] = {text, "default"};
@@ -167,7 +170,7 @@ void remark(const Config& config, const JobRequest& request,
     }
   };
   const bool is_auto = !config.method.kind && config.method.preset.empty();
-  if (request.method_with_more_workers) {
+  if (request.is_method_open()) {
     decisions["method"].remark = describe_method(request);
   } else {
     here("method", is_auto, describe_method(request));

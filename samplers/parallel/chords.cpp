@@ -148,15 +148,11 @@ MethodOptions chords_defaults(const MethodChoices& choices, int num_calls,
   return options;
 }
 
-std::string_view chords_note(const MethodChoices& /*choices*/,
-                             const MethodOptions& options, int /*num_calls*/) {
+std::string_view chords_note(const MethodOptions& options) {
   return options.num_outputs == options.window_size
              ? "chords with as many outputs as cores is exact and as slow as "
                "one worker"
-             : "chords approximates: relative RMSE from the sequential latents "
-               "of the demo model is 0.11 with four cores (median of four runs "
-               "of 20 steps), and more with fewer: such pictures are visibly "
-               "worse; --outputs as large as --window gives their bytes";
+             : "";
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,25 +115,6 @@ MethodOptions draft_defaults(const MethodChoices& /*choices*/, int num_calls,
               num_calls)};
 }
 
-/// Figures of scripts/bench_error.sh.
-std::string_view draft_note(const MethodChoices& /*choices*/,
-                            const MethodOptions& options, int /*num_calls*/) {
-  if (options.window_size == 1) {
-    return {};
-  }
-  const bool is_usual = options.anchor == Anchor::draft &&
-                        options.warmup_steps <= 1 &&
-                        options.final_fresh_steps == 0;
-  if (is_usual && options.window_size == 2) {
-    return "draft approximates: relative RMSE from the sequential latents on "
-           "the demo model, bf16, 32 runs, median (worst): 0.017 (0.21) at 20 "
-           "steps, 0.007 (0.20) at 50; troupe bench measures others; --window "
-           "1 gives their bytes";
-  }
-  return "draft approximates: troupe bench measures how far its latents are "
-         "from the sequential run's; --window 1 gives their bytes";
-}
-
 }  // namespace
 
 extern constinit const MethodRow kDraft{
@@ -142,7 +122,6 @@ extern constinit const MethodRow kDraft{
     .options = "window anchor warmup final-fresh",
     .spreads = true,
     .defaults = draft_defaults,
-    .note = draft_note,
     .plan = plan_draft,
     .approximates = [](const MethodOptions& o) { return o.window_size > 1; },
     .useful_workers = workers_of_window,

@@ -78,10 +78,9 @@ struct MethodRow {
   /// is. num_calls: 0 if not known. num_workers: that can share a sample.
   MethodOptions (*defaults)(const MethodChoices&, int num_calls,
                             int num_workers) = nullptr;
-  /// What the user should know about this choice; null: nothing. num_calls: as
-  /// above.
-  std::string_view (*note)(const MethodChoices&, const MethodOptions&,
-                           int num_calls) = nullptr;
+  /// What the user should know about these options beside an error that was
+  /// measured; null, or empty: nothing.
+  std::string_view (*note)(const MethodOptions&) = nullptr;
   /// The tasks of one sample, where they are known beforehand (plan.h); null:
   /// they follow from results, and `make` makes the machine of one sample. What
   /// is said below of methods without a plan follows from the plan where there

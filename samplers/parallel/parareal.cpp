@@ -88,18 +88,11 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
   return list;
 }
 
-std::string_view parareal_note(const MethodChoices& /*choices*/,
-                               const MethodOptions& options,
-                               int /*num_calls*/) {
+std::string_view parareal_note(const MethodOptions& options) {
   return options.iterations == options.window_size
              ? "parareal with as many iterations as blocks is exact and as "
-               "slow "
-               "as one worker"
-             : "parareal approximates: relative RMSE from the sequential "
-               "latents of the demo model is 0.12 with four blocks (median of "
-               "32 runs of 20 steps), 0.04 with two iterations, and more with "
-               "fewer blocks; --iterations as large as --window gives their "
-               "bytes";
+               "slow as one worker"
+             : "";
 }
 
 }  // namespace

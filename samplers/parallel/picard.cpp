@@ -533,16 +533,6 @@ MethodOptions picard_defaults(const MethodChoices& choices, int num_calls,
   return options;
 }
 
-bool is_usual_picard(const MethodOptions& options, int num_calls) {
-  const MethodOptions usual =
-      picard_defaults({}, num_calls, options.window_size);
-  return options.accept == usual.accept &&
-         options.tolerance == usual.tolerance &&
-         options.window_size == usual.window_size &&
-         options.carry == usual.carry &&
-         options.initial_guess == usual.initial_guess;
-}
-
 std::unique_ptr<Method> make_picard(const MethodOptions& options,
                                     const Schedule& schedule) {
   const int calls = schedule.num_model_calls();
@@ -606,21 +596,23 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
 
 namespace {
 
-/// Of scripts/bench_error.sh.
-std::string_view picard_note(const MethodChoices& /*choices*/,
-                             const MethodOptions& options, int num_calls) {
-  if (options.tolerance == 0) {
-    return "picard at tolerance 0 is exact and takes as many rounds as steps: "
-           "it never gains; without --tolerance it approximates in fewer "
-           "rounds";
-  }
-  return is_usual_picard(options, num_calls)
-             ? "picard approximates: relative RMSE from the sequential latents "
-               "of the demo model is 0.003 to 0.03 (medians), and above 0.07 "
-               "in one run of ten; --tolerance 0 gives their bytes"
-             : "picard approximates: troupe bench measures how far its "
-               "latents are from the sequential run's; --tolerance 0 gives "
-               "their bytes";
+std::string_view picard_note(const MethodOptions& options) {
+  return options.tolerance == 0
+             ? "picard at tolerance 0 is exact and takes as many rounds as "
+               "steps: it never gains; without --tolerance it approximates in "
+               "fewer rounds"
+             : "";
+}
+
+/// The settings that figures were measured with.
+bool is_usual_picard(const MethodOptions& options, int num_calls) {
+  const MethodOptions usual =
+      picard_defaults({}, num_calls, options.window_size);
+  return options.accept == usual.accept &&
+         options.tolerance == usual.tolerance &&
+         options.window_size == usual.window_size &&
+         options.carry == usual.carry &&
+         options.initial_guess == usual.initial_guess;
 }
 
 /// A little less than the fewest calls that were seen on the demo model (f32,

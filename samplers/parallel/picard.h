@@ -141,8 +141,6 @@ class Picard final : public BookedMethod {
                                                   const Schedule& schedule);
 [[nodiscard]] MethodOptions picard_defaults(const MethodChoices& choices,
                                             int num_calls, int num_workers);
-/// The settings that figures were measured with.
-[[nodiscard]] bool is_usual_picard(const MethodOptions& options, int num_calls);
 [[nodiscard]] Turn picard_turn(const MethodOptions& options,
                                const TurnShape& shape);
 [[nodiscard]] double picard_tasks(const MethodOptions& options, int num_calls);

@@ -127,52 +127,6 @@ bool is_stale(const MethodOptions& options) {
                                : std::ranges::any_of(options.ages, lags));
 }
 
-/// Figures of scripts/bench_error.sh, of the settings that they were measured
-/// with.
-std::string_view stale_note(const MethodChoices& /*choices*/,
-                            const MethodOptions& options, int num_calls) {
-  if (!is_stale(options)) {
-    return {};
-  }
-  if (options.stale_at == StaleAt::latents) {
-    return options.num_segments == 2 && options.age == 1 &&
-                   options.ages.empty() && options.warmup_steps == 1 &&
-                   options.final_fresh_steps == 0
-               ? "stale approximates: relative RMSE from the sequential "
-                 "latents on the demo model, bf16, 32 runs, median (worst): "
-                 "0.024 (0.32) at 20 steps, 0.010 (0.18) at 50; troupe bench "
-                 "measures others; --ages 0 gives their bytes"
-               : "stale approximates: troupe bench measures how far its "
-                 "latents are from the sequential run's; --ages 0 gives their "
-                 "bytes";
-  }
-  const bool has_usual_graph =
-      options.num_segments == 2 && options.segment_speeds.empty() &&
-      options.cut == CutShape::chain && options.age == 1 &&
-      options.ages.empty() && options.warmup_steps == 1;
-  const int fresh = options.final_fresh_steps;
-  if (has_usual_graph && options.stride == 1 &&
-      fresh == num_calls / kFreshShare) {
-    return "stale approximates: relative RMSE from the sequential latents on "
-           "the demo model, median (worst) of eight classes and two seeds: "
-           "0.14 (0.51) at 20 steps, 0.08 (0.32) at 50; troupe bench measures "
-           "others; --ages 0 gives their bytes";
-  }
-  if (has_usual_graph && fresh == 0) {
-    return options.stride == 1
-               ? "asyncdiff approximates: relative RMSE from the sequential "
-                 "latents on the demo model, median (worst) of eight classes: "
-                 "0.17 (0.40) at 20 steps, 0.14 (0.26) at 50; troupe bench "
-                 "measures others"
-               : "asyncdiff2 approximates: relative RMSE from the sequential "
-                 "latents on the demo model, median (worst) of eight classes: "
-                 "0.47 (0.53) at 20 steps, 0.33 (0.43) at 50; troupe bench "
-                 "measures others";
-  }
-  return "stale approximates: troupe bench measures how far its latents are "
-         "from the sequential run's; --ages 0 gives their bytes";
-}
-
 /// A stride of 2 has the last part twice.
 int stale_parts(const MethodOptions& options) {
   return options.num_segments + options.stride - 1;
@@ -187,7 +141,6 @@ extern constinit const MethodRow kStale{
         "preset segments segment-speeds cut stale-at ages stride warmup "
         "final-fresh",
     .defaults = stale_defaults,
-    .note = stale_note,
     .plan = plan_stale,
     .approximates = is_stale,
     .graph =

@@ -133,19 +133,11 @@ void run_mix(const OpRun& run, OpTasks tasks) {
 
 namespace {
 
-/// Figures of scripts/bench_error.sh.
-std::string_view taa_note(const MethodChoices& /*choices*/,
-                          const MethodOptions& options, int num_calls) {
-  if (options.tolerance == 0) {
-    return "taa at tolerance 0 is exact and takes as many rounds as steps: it "
-           "never gains";
-  }
-  return is_usual_picard(options, num_calls) && options.memory == 2
-             ? "taa approximates: relative RMSE from the sequential latents of "
-               "the demo model is 0.004 to 0.03 (medians), and above 0.07 in "
-               "one run of ten; --tolerance 0 gives their bytes"
-             : "taa approximates: troupe bench measures how far its latents "
-               "are from the sequential run's; --tolerance 0 gives their bytes";
+std::string_view taa_note(const MethodOptions& options) {
+  return options.tolerance == 0
+             ? "taa at tolerance 0 is exact and takes as many rounds as steps: "
+               "it never gains"
+             : "";
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST(BenchMethods, CalibratesWithoutTimes) {
     schedules.insert(figure["schedule_xxh3"]);
     EXPECT_EQ(figure["runs"], 2);
     EXPECT_EQ(figure["dtype"], "f32");
-    EXPECT_EQ(figure["guidance"], 2);
+    EXPECT_EQ(figure["guidance_scale"], 2);
   }
   EXPECT_EQ(schedules.size(), 2U);
   EXPECT_EQ(found, expected);

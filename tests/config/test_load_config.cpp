@@ -305,6 +305,29 @@ TEST(LoadConfig, APresetTakesBackTheStrideOfAWeakerSource) {
   EXPECT_EQ(config.method.stride, std::nullopt);
 }
 
+TEST(LoadConfig, BoundsTheErrorWhereAutoChooses) {
+  const Setting bound{"TROUPE_MAX_RMSE", "max-rmse", "0.05"};
+  const auto most = [&](const Sources& sources, Verb verb = Verb::sample) {
+    return load_config(verb, sources).max_rmse;
+  };
+  EXPECT_EQ(most({.environment = {bound}}), 0.05);
+  EXPECT_EQ(most({.flags = {flag("method", "auto")}, .environment = {bound}}),
+            0.05);
+  EXPECT_EQ(most({.flags = {flag("max-rmse", "0.1")}, .environment = {bound}}),
+            0.1);
+  EXPECT_EQ(most({.flags = {flag("method", "draft")}, .environment = {bound}}),
+            std::nullopt);
+  EXPECT_EQ(
+      most({.recipe = {{"x.png: seed", "seed", "3"}}, .environment = {bound}}),
+      std::nullopt)
+      << "a recipe is whole";
+  EXPECT_EQ(most({.environment = {bound}}, Verb::bench), std::nullopt);
+  EXPECT_EQ(
+      error_of({.flags = {flag("method", "draft"), flag("max-rmse", "0.1")}})
+          .place(),
+      "--max-rmse");
+}
+
 TEST(LoadConfig, StepsAndListsTakeEachOtherBack) {
   const Sources lists{.flags = {flag("steps", "4")},
                       .environment = {{"TROUPE_TIMESTEPS", "timesteps", "9,5"}},

@@ -1,0 +1,321 @@
+// `sample --method auto --max-rmse X`, as a user runs it.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "actors/artefacts/png_chunks.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+std::vector<std::string> guided(const std::vector<std::string>& more) {
+  return overridden({"sample", "--random-weights", "dit-tiny", "--class", "1",
+                     "--steps", "12", "--guidance", "2", "--dtype", "f32",
+                     "--workers", "4", "--threads", "1"},
+                    more);
+}
+
+/// Measured on devices that are modelled.
+nlohmann::json measure(int devices, const std::string& table) {
+  const Outcome outcome = run({"bench",
+                               "methods",
+                               "--random-weights",
+                               "dit-tiny",
+                               "--class",
+                               "1",
+                               "--steps",
+                               "12",
+                               "--guidance",
+                               "2",
+                               "--dtype",
+                               "f32",
+                               "-n",
+                               "8",
+                               "--emulate",
+                               std::to_string(devices),
+                               "--calibrate",
+                               "--out",
+                               table,
+                               "--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.json();
+}
+
+/// A table of dit-tiny with every setting of the bench.
+class MaxRmse : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TempFolder>();
+    report_ = measure(4, table());
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static std::string table() { return folder_->path("methods.json"); }
+  /// A file of this test.
+  static std::string path(const std::string& name) {
+    return folder_->path(name);
+  }
+  static const nlohmann::json& report() { return report_; }
+  static std::vector<std::string> chosen(const std::string& most,
+                                         std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"--max-rmse", most, "--method-table", table()});
+    return guided(more);
+  }
+  /// A bound that all settings keep.
+  static constexpr const char* kAny = "100";
+
+ private:
+  static inline std::unique_ptr<TempFolder> folder_;
+  static inline nlohmann::json report_;
+};
+
+/// The times of modelled devices are computed from every task and message, and
+/// those of the choice from counts alone.
+TEST_F(MaxRmse, IsNearTheBestOfModelledDevices) {
+  std::mt19937 random(7);
+  int cases = 0;
+  int good = 0;
+  for (const int devices : {2, 3, 4, 8}) {
+    const nlohmann::json rows =
+        devices == 4
+            ? report()["rows"]
+            : measure(devices, path(std::to_string(devices) + ".json"))["rows"];
+    double largest = 0;
+    std::map<std::string, double> speedups;
+    for (const nlohmann::json& row : rows) {
+      if (row["role"] == "method") {
+        speedups[row["name"]] = row["speedup"];
+        largest =
+            std::max(largest, row["relative_rmse"]["median"].get<double>());
+      }
+    }
+    std::map<std::size_t, std::string> known;  // by the settings within
+    for (int i = 0; i < 25; ++i, ++cases) {
+      const double most = std::uniform_real_distribution(1e-6, largest)(random);
+      double best = 0;
+      std::size_t within = 0;
+      for (const nlohmann::json& row : rows) {
+        if (row["role"] == "method" &&
+            row["relative_rmse"]["median"].get<double>() <= most) {
+          best = std::max(best, row["speedup"].get<double>());
+          ++within;
+        }
+      }
+      std::string& name = known[within];
+      if (name.empty()) {
+        const Outcome outcome = run(chosen(
+            std::to_string(most),
+            {"--print-job", "--json", "--workers", std::to_string(devices)}));
+        ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+        const std::size_t begin = outcome.err.find("auto: ") + 6;
+        name =
+            outcome.err.substr(begin, outcome.err.find(" on ", begin) - begin);
+      }
+      ASSERT_TRUE(speedups.contains(name)) << name;
+      good += speedups[name] >= 0.9 * best ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(cases, 100);
+  EXPECT_GE(good, 90);
+}
+
+TEST_F(MaxRmse, FreezesItsChoiceInRecordAndRecipe) {
+  const std::string first = path("first.png");
+  const Outcome outcome = run(chosen(kAny, {"-o", first, "--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json result = outcome.json();
+  EXPECT_NE(result["method"], "cfg");
+  EXPECT_NE(outcome.err.find("auto: " + result["method"].get<std::string>()),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(result["notes"].dump().find("auto: ") != std::string::npos, true);
+  const nlohmann::json record =
+      run(chosen(kAny, {"--print-job", "--json"})).json();
+  EXPECT_EQ(record["method"]["kind"], result["method"]);
+  // Without the table, and with other workers.
+  const Outcome again = run({"sample", "--from", first, "--workers", "2", "-o",
+                             path("again.png"), "--json"},
+                            {"TROUPE_MAX_RMSE=0.00001"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.json()["method"], result["method"]);
+  EXPECT_EQ(again.json()["latents_xxh3"], result["latents_xxh3"]);
+  const Outcome verified = run({"verify", first});
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+}
+
+TEST_F(MaxRmse, IsExactWithinNothing) {
+  const Outcome outcome = run(chosen("1e-9", {"--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["method"], "cfg");
+  EXPECT_NE(outcome.err.find("auto: cfg on 4 workers, which is exact: nothing "
+                             "within 1e-09 ends sooner"),
+            std::string::npos)
+      << outcome.err;
+  const Outcome other = run(chosen(kAny, {"--steps", "11", "--dry-run"}));
+  EXPECT_NE(other.err.find("auto: cfg on 4 workers, from exact methods only: "),
+            std::string::npos)
+      << other.err;
+}
+
+TEST_F(MaxRmse, GoesWithoutAMethodAndWithWholeRuns) {
+  const auto refusal = [](const std::vector<std::string>& arguments,
+                          const std::string& says) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  };
+  const std::string named =
+      "[--max-rmse] bounds what --method auto takes, and ";
+  refusal(chosen(kAny, {"--method", "draft"}), named + "--method names");
+  refusal(chosen(kAny, {"--preset", "asyncdiff"}), named + "--preset names");
+  refusal(chosen(kAny, {"--window", "2"}), "[--window]");
+  refusal(chosen("0"), "[--max-rmse] got 0, expected more");
+  refusal(chosen("nan"), "[--max-rmse]");
+  const std::string part = "draws a part of the images";
+  for (const std::vector<std::string>& parts :
+       {std::vector<std::string>{"--samples", "0:2"},
+        {"--samples", "4", "--share", "0/2", "-o", path("parts")},
+        {"--exists", "skip", "-o", path("skipped")}}) {
+    refusal(guided(overridden(parts, {"--max-rmse", kAny})), part);
+    refusal(chosen(kAny, overridden(parts, {"--workers", "0"})), part);
+    refusal(chosen(kAny,
+                   overridden(parts, {"--listen", "ipc://" + path("link/a")})),
+            part);
+    const Outcome whole = run(chosen(kAny, overridden(parts, {"--dry-run"})));
+    EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  }
+  EXPECT_EQ(run({"bench", "--random-weights", "dit-tiny", "--max-rmse", "1"})
+                .exit_code,
+            2);
+}
+
+TEST_F(MaxRmse, OfAShareCountsTheWholeRun) {
+  const auto method = [](const std::string& share) {
+    return run(chosen(kAny, {"--samples", "5", "--share", share, "--print-job",
+                             "--json", "-o", path("shares")}))
+        .json()["method"];
+  };
+  EXPECT_EQ(method("0/5"), method("4/5"));
+  EXPECT_EQ(method("0/5"),
+            run(chosen(kAny, {"--samples", "5", "--print-job", "--json"}))
+                .json()["method"]);
+}
+
+/// A copy of the demo model with a table.
+class MeasuredDemo : public testing::Test {
+ protected:
+  MeasuredDemo() {
+    std::filesystem::copy(TROUPE_DEMO, model_.path("model"),
+                          std::filesystem::copy_options::recursive);
+    std::filesystem::remove(model_.path("model/methods.json"));
+  }
+  std::vector<std::string> job(const std::vector<std::string>& more) const {
+    return overridden(
+        {"sample", "-m", model_.path("model"), "--class", "faces", "--steps",
+         "8", "--dtype", "f32", "--workers", "2", "--threads", "1", "--json"},
+        more);
+  }
+  [[nodiscard]] Outcome calibrate(const std::vector<std::string>& more) const {
+    return run(overridden(
+        {"bench", "methods", "-m", model_.path("model"), "--class", "faces",
+         "--steps", "8", "--dtype", "f32", "--emulate", "2", "-n", "8",
+         "--method", "draft", "--calibrate", "--out", model_.path("out.json")},
+        more));
+  }
+  void keep_table() const {
+    std::filesystem::copy_file(
+        model_.path("out.json"), model_.path("model/methods.json"),
+        std::filesystem::copy_options::overwrite_existing);
+  }
+  TempFolder model_;
+};
+
+TEST_F(MeasuredDemo, StatesTheErrorOfWhatIsNamed) {
+  const auto notes = [&](const std::vector<std::string>& more) {
+    return run(job(overridden({"--dry-run"}, more))).err;
+  };
+  const std::string lacks =
+      "draft approximates, and its error was not measured on this model: ";
+  EXPECT_NE(notes({"--method", "draft"}).find(lacks), std::string::npos);
+  ASSERT_EQ(calibrate({}).exit_code, 0);
+  keep_table();
+  const std::string known = notes({"--method", "draft"});
+  EXPECT_NE(known.find("draft approximates: relative RMSE of latents from the "
+                       "sequential run's "),
+            std::string::npos)
+      << known;
+  EXPECT_NE(known.find(" (median of 8 runs), "), std::string::npos) << known;
+  EXPECT_NE(notes({"--method", "draft", "--warmup", "3"}).find(lacks),
+            std::string::npos);
+  EXPECT_EQ(notes({}), "") << "exact";
+  (void)model_.write("model/methods.json", "{");
+  const Outcome damaged = run(job({"--method", "draft", "--dry-run"}));
+  EXPECT_EQ(damaged.exit_code, 0);
+  EXPECT_NE(damaged.err.find(lacks), std::string::npos) << damaged.err;
+  EXPECT_EQ(run(job({"--max-rmse", "1", "--dry-run"})).exit_code, 6);
+}
+
+TEST_F(MeasuredDemo, ReadsTheModelsTableForMaxRmseAlone) {
+  const auto result = [&](const std::vector<std::string>& more) {
+    const Outcome outcome = run(job(overridden(
+        {"--save", "latents=" + model_.path("a.npy"), "--exists", "replace"},
+        more)));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json();
+  };
+  const nlohmann::json before = result({});
+  EXPECT_NE(run(job({"--max-rmse", "100", "--dry-run"}))
+                .err.find("methods.json is not there: troupe bench methods "
+                          "--calibrate makes it"),
+            std::string::npos);
+  ASSERT_EQ(calibrate({}).exit_code, 0);
+  keep_table();
+  const nlohmann::json after = result({});
+  EXPECT_EQ(after["method"], "cfg");
+  EXPECT_EQ(after["latents_xxh3"], before["latents_xxh3"]);
+  EXPECT_EQ(after["execution_class"], before["execution_class"]);
+  // One sample of two branches is as fast by two workers.
+  EXPECT_EQ(result({"--max-rmse", "100"})["method"], "cfg");
+  nlohmann::json table =
+      nlohmann::json::parse(model_.read("model/methods.json"));
+  table["weights_xxh3"] = "0123456789abcdef";
+  (void)model_.write("model/methods.json", table.dump());
+  const Outcome foreign = run(job({"--max-rmse", "100", "--dry-run"}));
+  EXPECT_EQ(foreign.exit_code, 0) << foreign.err;
+  EXPECT_NE(
+      foreign.err.find("auto: cfg on 2 workers, from exact methods only: "),
+      std::string::npos)
+      << foreign.err;
+}
+
+TEST_F(MeasuredDemo, KeepsFiguresOfOtherRunsInTheTable) {
+  const auto found = [&] {
+    std::multiset<std::string> all;
+    const auto table = nlohmann::json::parse(model_.read("out.json"));
+    for (const nlohmann::json& figure : table["methods"]) {
+      all.insert(figure["name"].get<std::string>() + " " +
+                 std::to_string(figure["steps"].get<int>()));
+    }
+    return all;
+  };
+  ASSERT_EQ(calibrate({}).exit_code, 0);
+  const std::multiset<std::string> first = found();
+  std::filesystem::remove_all(model_.path("out"));
+  ASSERT_EQ(calibrate({"--steps", "4", "--method", "draft"}).exit_code, 0);
+  EXPECT_EQ(found().size(), 2 * first.size());
+  std::filesystem::remove_all(model_.path("out"));
+  ASSERT_EQ(calibrate({"--seed", "3"}).exit_code, 0);
+  EXPECT_EQ(found().size(), 2 * first.size());
+  std::filesystem::remove_all(model_.path("out"));
+  (void)model_.write("out.json", "{}");
+  EXPECT_EQ(calibrate({}).exit_code, 6) << "no table: it is not written over";
+  EXPECT_EQ(model_.read("out.json"), "{}");
+}
+
+}  // namespace
+}  // namespace troupe::test
