@@ -55,6 +55,25 @@ TEST(Workload, FollowsTheStaleGraph) {
   EXPECT_DOUBLE_EQ(of(fresh, 1, 2).evaluations, 50);
 }
 
+TEST(Workload, TakesWhatWasMeasuredOfPicard) {
+  JobShape shape{.samples = 1,
+                 .calls = 50,
+                 .workers = 4,
+                 .blocks = 12,
+                 .method = {.kind = MethodKind::picard,
+                            .window_size = 2,
+                            .tolerance = 0.1},
+                 .measured = MeasuredCalls{.rounds = 30, .all = 60}};
+  EXPECT_DOUBLE_EQ(workload_of(shape).path, 33);
+  EXPECT_EQ(workload_of(shape).evaluations, 60);
+  EXPECT_FALSE(workload_of(shape).is_bound);
+  shape.workers = 1;
+  EXPECT_EQ(workload_of(shape).path, 60);
+  // Known beforehand, and not by a measurement.
+  shape.method = {.kind = MethodKind::draft, .window_size = 2};
+  EXPECT_EQ(workload_of(shape).path, 50);
+}
+
 TEST(Workload, BoundsPicard) {
   const samplers::MethodOptions picard = {
       .kind = MethodKind::picard, .window_size = 4, .tolerance = 0.1};
