@@ -22,8 +22,7 @@ struct JobShape {
   int workers = 1;
   int blocks = 1;  ///< of the network: parts take whole ones
   samplers::MethodOptions method;
-  /// Of a method whose tasks follow from results: what one sample took; unset:
-  /// the most that it can take.
+  /// What one sample took; unset: as the method's definition says, at most.
   std::optional<MeasuredCalls> measured = {};
 };
 
