@@ -46,8 +46,8 @@ struct MethodChoice {
                                          const JobRequest& request,
                                          const config::PlanInputs& inputs);
 
-/// What was measured of an approximate method that the user has named, or that
-/// nothing was; empty: the method is exact, or says what it is by itself.
+/// The measured error of an approximate method that the user has named, or that
+/// there is none; empty: the method is exact, or has a note of its own.
 /// Errors: those of measured_methods for --method-table.
 [[nodiscard]] std::string error_note(const config::Config& config,
                                      const JobRequest& request);

@@ -101,6 +101,30 @@ TEST_F(WaitingJob, ChoosesItsMethodByTheWorkersThatAreThere) {
   }
 }
 
+TEST_F(WaitingJob, TakesWithinMaxRmseWhatPaysWithTheWorkersThatAreThere) {
+  const std::string table = folder_.path("methods.json");
+  ASSERT_EQ(run({"bench",    "methods",     "--random-weights", "dit-tiny",
+                 "--steps",  "4",           "--dtype",          "f32",
+                 "--class",  "1",           "--guidance",       "1",
+                 "-n",       "8",           "--emulate",        "2",
+                 "--method", "draft,stale", "--calibrate",      "--out",
+                 table})
+                .exit_code,
+            0);
+  for (const auto& [workers, method] :
+       {std::pair{"1", "sequential"}, {"3", "draft"}}) {
+    start({"--guidance", "1", "--max-rmse", "100", "--method-table", table});
+    add_worker(workers);
+    Outcome outcome;
+    EXPECT_EQ(finish(outcome)["method"], method);
+    expect_said(outcome, std::string("auto: ") + method);
+    expect_said(outcome, std::string("the job begins: ") + method);
+    const Outcome again =
+        run({"sample", "--from", folder_.path("a.png"), "--dry-run", "--json"});
+    EXPECT_EQ(again.json()["method"], method);
+  }
+}
+
 TEST_F(WaitingJob, WaitsForAsManyProcessesAsAreAskedFor) {
   start({"--wait-workers", "2"});
   add_worker();
