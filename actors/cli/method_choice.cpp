@@ -304,7 +304,7 @@ std::string error_note(const config::Config& config,
   return fmt::format(
       "{} approximates, and its error was not measured on this model: {}", name,
       figures.empty() ? lack_of(measured, request)
-                      : measured.place + " has other options of it alone");
+                      : measured.place + " has no figures of these options");
 }
 
 }  // namespace troupe::actors
