@@ -142,9 +142,9 @@ std::span<const Option> running_rows() {
       {"max-rmse", "", 0, "X",
        "auto takes an approximate method, too, whose latents were measured to "
        "be at most X from the sequential run's (relative RMSE, median)",
-       kMethodGroup, often(kSample), max_rmse_field(), "exact methods only"},
+       kMethodGroup, kSample, max_rmse_field(), "exact methods only"},
       {"method-table", "", 0, "FILE",
-       "what bench methods --calibrate measured, for --max-rmse", kMethodGroup,
+       "errors of methods, as bench methods measured them", kMethodGroup,
        kSample, field(&Config::method_table), "methods.json of the model"},
       {"window", "window-size", 0, "N",
        "picard, taa, draft, speculative: timesteps evaluated at once; chords: "
