@@ -35,16 +35,6 @@ std::vector<double> part_shares(const JobShape& shape) {
   return shares;
 }
 
-/// A worker now and then has two points of a round while another one waits. In
-/// emulated runs of 2 to 8 workers a round took so much longer: 0.1 evaluations
-/// for windows of two, 0.3 for larger ones.
-double waits_of(const MeasuredCalls& calls) {
-  constexpr double kMost = 0.3;
-  constexpr double kPerPoint = 0.1;
-  const double points = calls.all / calls.rounds;
-  return calls.rounds * std::min(kPerPoint * (points - 1), kMost);
-}
-
 /// Of a method without a plan, as it was measured.
 Turn measured_turn(const MeasuredCalls& calls, int workers) {
   const double busy = calls.all / workers;
@@ -55,20 +45,11 @@ Turn measured_turn(const MeasuredCalls& calls, int workers) {
 
 Turn turn_of(const JobShape& shape, int workers) {
   const samplers::MethodOptions& method = shape.method;
-  const bool is_planned = method.kind->plan != nullptr;
-  Turn turn =
-      shape.measured && !is_planned
-          ? measured_turn(*shape.measured, workers)
-          : samplers::turn_of(method, {.num_calls = shape.calls,
-                                       .num_workers = workers,
-                                       .part_shares = part_shares(shape)});
-  // Workers share a round of a plan evenly, or some wait.
-  const bool is_even = is_planned && (method.window_size % workers == 0 ||
-                                      workers % method.window_size == 0);
-  if (shape.measured && workers > 1 && method.kind->spreads && !is_even) {
-    turn.latency += waits_of(*shape.measured);
-  }
-  return turn;
+  return shape.measured && method.kind->plan == nullptr
+             ? measured_turn(*shape.measured, workers)
+             : samplers::turn_of(method, {.num_calls = shape.calls,
+                                          .num_workers = workers,
+                                          .part_shares = part_shares(shape)});
 }
 
 /// Samples go to whichever group is free.

@@ -64,7 +64,7 @@ TEST(Workload, TakesWhatWasMeasuredOfPicard) {
                             .window_size = 2,
                             .tolerance = 0.1},
                  .measured = MeasuredCalls{.rounds = 30, .all = 60}};
-  EXPECT_DOUBLE_EQ(workload_of(shape).path, 33);
+  EXPECT_DOUBLE_EQ(workload_of(shape).path, 30);
   EXPECT_EQ(workload_of(shape).evaluations, 60);
   EXPECT_FALSE(workload_of(shape).is_bound);
   shape.workers = 1;
