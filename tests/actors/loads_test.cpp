@@ -92,8 +92,8 @@ int plain_least_loaded(const std::vector<PlainWorker>& workers,
         load.row_seconds > 0
             ? std::clamp(now - load.since, 0.0, row * load.at_once)
             : 0.0;
-    const double end =
-        row * (load.tasks + 1 + load.reserve) - spent + (is_near ? -link : load.link_seconds);
+    const double end = row * (load.tasks + 1 + load.reserve) - spent +
+                       (is_near ? -link : load.link_seconds);
     if (best < 0 || end < least) {
       best = static_cast<int>(w);
       least = end;
