@@ -59,8 +59,10 @@ class FigureReader : public config::FieldReader<FigureReader, json> {
     out = config::parse_sigma_range(place_ + ": " + key, in.get<std::string>())
               .value();
   }
-  template <HasFields T>
-  void read(const char* key, const json& in, T& out) {
+  // With the same parameters as FieldReader's template, this one would hide it
+  // from Clang 14.
+  template <typename Key, HasFields T>
+  void read(Key key, const json& in, T& out) {
     expect(in.is_object(), key, in, "an object");
     FigureReader part(place_, in);
     visit_fields(part, out);
