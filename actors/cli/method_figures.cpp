@@ -59,8 +59,8 @@ class FigureReader : public config::FieldReader<FigureReader, json> {
     out = config::parse_sigma_range(place_ + ": " + key, in.get<std::string>())
               .value();
   }
-  // With the same parameters as FieldReader's template, this one would hide it
-  // from Clang 14.
+  // A template of the same parameters would hide FieldReader::read from
+  // Clang 14.
   template <typename Key, HasFields T>
   void read(Key key, const json& in, T& out) {
     expect(in.is_object(), key, in, "an object");
