@@ -33,8 +33,8 @@ constexpr std::size_t kUsualTasksOfAGrant = 4;
 constexpr Duration kHorizon = std::chrono::milliseconds(20);
 constexpr int kRoundTripsAhead = 4;
 
-// A sample's steps are taken at its home, and all of its rows wait for a step
-// that waits there for the end of a row.
+// A sample's steps run at its home. While the home computes a row, a step that
+// is ready waits, and with it all rows that follow.
 constexpr double kReserveOfHome = 0.25;
 
 double seconds(TimePoint time) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <nlohmann/json.hpp>
 #include <optional>
 
