@@ -9,7 +9,6 @@
 #include "kernels/core/fields.h"
 #include "samplers/guidance.h"
 #include "samplers/option_fields.h"
-#include "samplers/parallel/marked_graph.h"
 
 /// The fields of a job's record, listed once: for its hash, its messages
 /// (actors/wire) and --print-job.
@@ -61,35 +60,8 @@ void visit_fields(auto& visit, AnyConst<samplers::ScheduleTable> auto& r) {
   visit({"calls_after", "the same, to be made later"}, r.calls_after);
 }
 
-void visit_fields(auto& visit, AnyConst<samplers::GraphNode> auto& r) {
-  visit("name", r.name);
-  visit("part", r.part);
-  visit("segment", r.segment);
-  visit("cost", r.cost);
-  visit("stride", r.stride);
-  visit("phase", r.phase);
-  visit("timestep_offset", r.timestep_offset);
-  visit("fresh", r.fresh);
-}
-
-void visit_fields(auto& visit, AnyConst<samplers::GraphEdge> auto& r) {
-  visit("from", r.from);
-  visit("to", r.to);
-  visit("lag", r.lag);
-  visit("age", r.age);
-  visit("latency", r.latency);
-}
-
-void visit_fields(auto& visit, AnyConst<samplers::GraphTable> auto& r) {
-  visit("nodes", r.nodes);
-  visit("edges", r.edges);
-  visit("warmup_steps", r.warmup_steps);
-  visit("final_fresh_steps", r.final_fresh_steps);
-}
-
 void visit_fields(auto& visit, AnyConst<samplers::MethodOptions> auto& r) {
   samplers::visit_method(visit, r);
-  visit("graph", r.graph);
 }
 
 template <typename Visitor, AnyConst<JobRecord> T>

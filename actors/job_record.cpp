@@ -261,8 +261,6 @@ models::ModelDescription checked_model(const JobRecord& job,
           ", expected none or 2 to " + std::to_string(info.most_ring_blocks));
   const samplers::Schedule schedule = as_field(
       "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
-  expect((job.method.graph != nullptr) == (job.method.kind->graph != nullptr),
-         "method", "graph: one belongs to methods that are frozen in it");
   // A plan of its tasks is made.
   const auto num_blocks = static_cast<int>(info.blocks.size());
   expect(samplers::num_network_parts(job.method) <= num_blocks, "method",

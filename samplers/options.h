@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +10,6 @@
 #include "samplers/solver_row.h"
 
 namespace troupe::samplers {
-
-struct GraphTable;
 
 enum class BetaSchedule : std::uint8_t {
   linear,
@@ -167,9 +164,6 @@ struct MethodOptions {
   int stride = 1;  ///< stale: 2 is AsyncDiff's, one more executor
   int warmup_steps = 1;
   int final_fresh_steps = 0;
-  /// stale: the graph as it was drawn when the job was submitted; null: drawn
-  /// from the numbers above.
-  std::shared_ptr<const GraphTable> graph = {};
 };
 
 /// The user's choices of MethodOptions. Unset: chosen for the job, or the

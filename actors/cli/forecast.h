@@ -36,9 +36,8 @@ struct Workload {
 };
 
 /// Counts what the methods' definitions say, as if steps, messages and sweeps
-/// cost nothing. Stale pipelines: the marked graph's firings and steady period;
-/// picard: what was measured, or every round a whole window, one point
-/// accepted. Pure.
+/// cost nothing. Picard: what was measured, or every round a whole window, one
+/// point accepted. Pure.
 [[nodiscard]] Workload workload_of(const JobShape& shape);
 
 /// What a run of `samples` images takes, decoded if `decodes`: everything but

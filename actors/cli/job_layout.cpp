@@ -246,13 +246,10 @@ void check_method(const config::Config& config,
   }
 }
 
-/// The method, with the cuts of the network and the graph that follow from it.
+/// The method, with the cuts of the network that follow from it.
 void take_method(samplers::MethodOptions method, JobRequest& request) {
   if (request.is_joined) {
     return;
-  }
-  if (method.kind->graph != nullptr) {
-    method.graph = method.kind->graph(method);
   }
   request.job.cuts = balanced_cuts(request.source.info(DType::f32), method);
   request.job.method = std::move(method);

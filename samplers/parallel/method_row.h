@@ -12,7 +12,6 @@ namespace troupe::samplers {
 
 class Method;
 class Schedule;
-struct GraphTable;
 struct MethodChoices;
 struct MethodOptions;
 class TaskList;
@@ -94,9 +93,6 @@ struct MethodRow {
   /// Whether a result may have other bytes than the sequential run; null:
   /// never.
   bool (*approximates)(const MethodOptions&) = nullptr;
-
-  /// The graph that is frozen when a job is submitted; null: there is none.
-  std::shared_ptr<const GraphTable> (*graph)(const MethodOptions&) = nullptr;
 
   /// Logical workers of one sample; null: 1.
   int (*parts)(const MethodOptions&) = nullptr;

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/core/text.h"
 #include "samplers/parallel/check_range.h"
-#include "samplers/parallel/marked_graph.h"
 #include "samplers/parallel/plan.h"
 
 namespace troupe::samplers {
@@ -31,6 +34,55 @@ MethodOptions stale_defaults(const MethodChoices& choices, int num_calls,
   return options;
 }
 
+/// How many calls old each segment's input is in stale calls. The input of the
+/// first segment is latents, that of another one the boundary before it. Not
+/// more than `num_calls`, which is as old as anything is.
+/// Errors: Errc::invalid_argument with the option's name.
+std::vector<int> ages_of_inputs(const MethodOptions& options, int num_calls) {
+  check_segments(options);
+  check_range("stride", options.stride, 1, 2, "counts steps per round");
+  require(options.cut == CutShape::chain || options.stride == 1,
+          Errc::invalid_argument, "stride",
+          "an onion has one executor for each part: got 2, expected 1");
+  require(options.stale_at == StaleAt::cuts || options.stride == 1,
+          Errc::invalid_argument, "stride",
+          "drafts are made for every step: got 2, expected 1",
+          "use --stale-at cuts for two steps per round");
+  const auto num_cuts = static_cast<std::size_t>(options.num_segments - 1);
+  std::vector<int> ages = options.ages;
+  if (ages.empty()) {
+    ages.assign(num_cuts, options.age);
+  }
+  require(ages.size() == num_cuts, Errc::invalid_argument, "ages",
+          "one age per cut: got " + std::to_string(ages.size()) +
+              ", expected " + std::to_string(num_cuts) + " for " +
+              counted(options.num_segments, "part"));
+  std::vector<int> of_inputs(static_cast<std::size_t>(num_segments(options)));
+  for (std::size_t cut = 0; cut < num_cuts; ++cut) {
+    require(ages[cut] >= 0, Errc::invalid_argument, "ages",
+            "an age counts steps: got " + std::to_string(ages[cut]) +
+                ", expected 0 or more");
+    const int age = std::min(ages[cut], num_calls);
+    if (options.stale_at == StaleAt::latents) {
+      of_inputs[0] = std::min(of_inputs[0] + age, num_calls);
+    } else if (options.cut == CutShape::chain) {
+      of_inputs[cut + 1] = age;
+    } else {  // what comes back over the cut
+      of_inputs[of_inputs.size() - 1 - cut] = age;
+    }
+  }
+  return of_inputs;
+}
+
+/// Values that one segment made, by call.
+using ValuesOfCalls = std::map<int, Slots>;
+
+/// Those of the newest call up to `call`; if there is none, of the oldest.
+const Slots& newest_of(const ValuesOfCalls& values, int call) {
+  const auto after = values.upper_bound(call);
+  return after == values.begin() ? after->second : std::prev(after)->second;
+}
+
 /// What the network saw at a call, and its output.
 struct Evaluation {
   Slot seen = kInitialSlot;
@@ -38,84 +90,102 @@ struct Evaluation {
   bool is_of_draft = false;
 };
 
-/// A stale pipeline with deterministic ages: the firings of a marked graph. A
-/// late worker stalls its readers; no older value is read instead.
+/// A stale pipeline with deterministic ages: a segment reads what the segment
+/// before it made `age` calls ago, never a newer or older value. A late worker
+/// stalls its readers. In warm-up and final fresh calls every age is 0.
 ///
-/// Where the first segment is to read older latents than those of its own step,
-/// it reads a draft of its step's: from the older ones on by the solver's own
-/// steps, as if the clean sample stayed as it was last seen. The draft goes
-/// through all segments, and the step is corrected for its distance from what
-/// the latents have become meanwhile.
+/// A chain of stride 2 is AsyncDiff's (arXiv:2406.06911): in stale calls all
+/// segments run every second call, with the timestep of the call after. The
+/// last one runs for its own call, and a second executor of it (part
+/// `num_segments`) for the call after, whose input is one call older. The
+/// phase follows the warm-up, so any warm-up is legal.
 ///
-/// Steps are counted in model calls, so every solver can be carried; both calls
+/// In an onion (PULSE, arXiv:2606.19163) an age is that of what comes back over
+/// a cut. What goes inward and the skips of a part are of their own call.
+///
+/// With StaleAt::latents the ages of all cuts together are that of the latents
+/// which the first segment reads. It reads a draft of its call's: from the
+/// older ones on by the solver's own steps, as if the clean sample stayed as it
+/// was last seen. The draft goes through all segments, and the step is
+/// corrected for its distance from what the latents have become meanwhile.
+///
+/// Ages are counted in model calls, so every solver can be carried; both calls
 /// of a Heun step are stale alike.
 TaskList plan_stale(const MethodOptions& options, int num_calls) {
+  const std::vector<int> ages = ages_of_inputs(options, num_calls);
   check_fresh_steps(options, num_calls);
-  if (options.graph != nullptr) {
-    check_stale_graph(*options.graph, options, num_calls);
-  }
-  const MarkedGraph graph = make_stale_graph(options);
-  // By node, for each input: the output of the earlier firing that it is.
-  std::vector<std::vector<std::size_t>> places(graph.nodes().size());
-  for (const GraphEdge& edge : graph.edges()) {
-    places[static_cast<std::size_t>(edge.to)].push_back(
-        reads_skips(graph.table(), edge) ? 1 : 0);
-  }
+  const int last = num_segments(options) - 1;
+  // The first call has nothing older to read.
+  const int first_stale = std::max(1, options.warmup_steps);
+  const int end_stale = num_calls - options.final_fresh_steps;
+
   TaskList list;
-  std::vector<Slots> made;  // by firing
-  std::vector<Slot> points = {kInitialSlot};
-  std::vector<Evaluation> evaluations(static_cast<std::size_t>(num_calls));
-  const std::vector<Firing> firings = graph.firings(num_calls);
-  for (const Firing& firing : firings) {
-    const GraphNode& node = graph.node_of(firing);
-    Task task{.op = node.is_step() ? Op::step : Op::segment,
-              .segment = std::max(0, node.segment),
-              .part = node.part,
-              .from = firing.step,
-              .to = firing.step + 1,
-              .timestep_call = firing.timestep_call};
-    for (std::size_t i = 0; i < firing.inputs.size(); ++i) {
-      const int input = firing.inputs[i];
-      task.inputs.push_back(
-          input == Firing::kInitial
-              ? kInitialSlot
-              : made[static_cast<std::size_t>(input)].at(
-                    places[static_cast<std::size_t>(firing.node)][i]));
+  std::vector<Slot> points = {kInitialSlot};  // by call
+  std::vector<Evaluation> evaluations;        // by call
+  std::vector<ValuesOfCalls> made(ages.size());
+  // The latents that the network is given at a call, `age` calls old.
+  const auto seen_at = [&](int call, int age) {
+    // No draft begins before the first evaluation.
+    const int from = std::max(call - age, std::min(call, 1));
+    Evaluation now{.seen = points[static_cast<std::size_t>(from)],
+                   .is_of_draft = from < call};
+    if (now.is_of_draft) {
+      const auto& newest = evaluations[static_cast<std::size_t>(from - 1)];
+      now.seen = list.add({.op = Op::coast,
+                           .from = from,
+                           .to = call,
+                           .timestep_call = from,
+                           .inputs = {now.seen, newest.seen, newest.output},
+                           .coefficients = {static_cast<double>(from - 1)}})
+                     .at(0);
     }
-    Evaluation& now = evaluations[static_cast<std::size_t>(firing.step)];
-    if (node.segment == 0) {
-      // No draft begins before the first evaluation.
-      const int from = std::max(
-          std::min(firing.step, 1),
-          firing.inputs[0] == Firing::kInitial
-              ? 0
-              : firings[static_cast<std::size_t>(firing.inputs[0])].step + 1);
-      now.seen = points[static_cast<std::size_t>(from)];
-      if (from < firing.step) {
-        const int call = from - 1;
-        const Evaluation& last = evaluations[static_cast<std::size_t>(call)];
-        now.seen = list.add({.op = Op::coast,
-                             .from = from,
-                             .to = firing.step,
-                             .timestep_call = from,
-                             .inputs = {now.seen, last.seen, last.output},
-                             .coefficients = {static_cast<double>(call)}})
-                       .at(0);
-        now.is_of_draft = true;
+    return now;
+  };
+  for (int call = 0; call < num_calls; ++call) {
+    const bool is_stale = call >= first_stale && call < end_stale;
+    const bool is_second =
+        is_stale && (call - first_stale) % options.stride == 1;
+    Evaluation now;
+    for (int segment = is_second ? last : 0; segment <= last; ++segment) {
+      const auto s = static_cast<std::size_t>(segment);
+      const int age = (is_stale ? ages[s] : 0) + (is_second ? 1 : 0);
+      const bool is_ahead = is_stale && options.stride == 2 && segment < last;
+      Task task{
+          .op = Op::segment,
+          .segment = segment,
+          .part = is_second ? last + 1 : part_of_segment(options, segment),
+          .from = call,
+          .to = call + 1,
+          .timestep_call = is_ahead ? std::min(call + 1, num_calls - 1) : call};
+      if (segment == 0) {
+        now = seen_at(call, age);
+        task.inputs = {now.seen};
+      } else {
+        task.inputs = {newest_of(made[s - 1], call - age).at(0)};
       }
-      task.inputs[0] = now.seen;
-    } else if (node.is_step()) {
-      now.output = task.inputs[1];
-      if (now.is_of_draft) {
-        task.inputs.push_back(now.seen);
+      if (takes_skips(options, segment)) {
+        const auto mirror = static_cast<std::size_t>(last - segment);
+        task.inputs.push_back(made[mirror].at(call).at(1));
+      }
+      const Slots values =
+          list.add(std::move(task), keeps_skips(options, segment) ? 2 : 1);
+      if (segment == last) {
+        now.output = values.at(0);
+      } else {
+        made[s].emplace(call, values);
       }
     }
-    const bool keeps = !node.is_step() && keeps_skips(options, node.segment);
-    made.push_back(list.add(std::move(task), keeps ? 2 : 1));
-    if (node.is_step()) {
-      points.push_back(made.back().at(0));
-      list.accept(points.back(), firing.step + 1);
+    Task step{.op = Op::step,
+              .from = call,
+              .to = call + 1,
+              .timestep_call = call,
+              .inputs = {points.back(), now.output}};
+    if (now.is_of_draft) {
+      step.inputs.push_back(now.seen);
     }
+    points.push_back(list.add(std::move(step)).at(0));
+    list.accept(points.back(), call + 1);
+    evaluations.push_back(now);
   }
   return list;
 }
@@ -143,15 +213,9 @@ extern constinit const MethodRow kStale{
     .defaults = stale_defaults,
     .plan = plan_stale,
     .approximates = is_stale,
-    .graph =
-        [](const MethodOptions& o) {
-          return std::make_shared<const GraphTable>(
-              make_stale_graph(o).table());
-        },
     .parts = stale_parts,
-    .useful_workers =
-        [](const MethodOptions& o, std::uint64_t) {
-          return static_cast<std::uint64_t>(stale_parts(o));
-        }};
+    .useful_workers = [](const MethodOptions& o, std::uint64_t) {
+      return static_cast<std::uint64_t>(stale_parts(o));
+    }};
 
 }  // namespace troupe::samplers

@@ -94,7 +94,7 @@ TEST(CoordinatorOptions, AreThoseOfTheRunWhoseRecordTravelled) {
     EXPECT_EQ(again.samples, first.samples);
     EXPECT_GT(first.ticks_per_call, 0U);
     EXPECT_EQ(again.ticks_per_call, first.ticks_per_call);
-    // Every field of the method's options, its graph among them.
+    // Every field of the method's options.
     JobRecord of_first;
     of_first.method = first.method;
     JobRecord of_again;

@@ -4,14 +4,12 @@
 
 #include "actors/job_record.h"
 #include "kernels/core/error.h"
-#include "samplers/parallel/marked_graph.h"
 #include "tests/actors/random_records.h"
 
 // Which records are refused, and in what words.
 namespace troupe::actors {
 namespace {
 
-using samplers::GraphTable;
 using samplers::MethodKind;
 using samplers::MethodOptions;
 
@@ -38,14 +36,6 @@ std::string objection(const std::function<void(JobRecord&)>& change,
                 error.code() == Errc::unsupported);
     return error.place() + ": " + error.message();
   }
-}
-
-/// The graph, to be changed.
-GraphTable& graph_of(JobRecord& job) {
-  auto copy = std::make_shared<GraphTable>(*job.method.graph);
-  GraphTable& graph = *copy;
-  job.method.graph = std::move(copy);
-  return graph;
 }
 
 void expect_objection(const std::string& words,
@@ -185,47 +175,7 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   expect_objection("method", [](JobRecord& j) { j.method.num_segments = 0; });
   expect_objection("method",
                    [](JobRecord& j) { j.method.warmup_steps = 1000; });
-  expect_objection("graph", [](JobRecord& j) { j.method.graph = nullptr; });
-}
-
-TEST(JobRecord, IsRefusedWithAGraphThatDoesNotEnd) {
-  expect_objection("cycle", [](JobRecord& j) {
-    // Segment 1 reads itself.
-    graph_of(j).edges[1].from = {1};
-  });
-  expect_objection("never made",
-                   [](JobRecord& j) { graph_of(j).nodes[0].fresh = false; });
-  expect_objection("does not exist",
-                   [](JobRecord& j) { graph_of(j).edges[1].from = {99}; });
-  expect_objection("does not exist",
-                   [](JobRecord& j) { graph_of(j).edges[1].from = {-1}; });
-  expect_objection("does not make",
-                   [](JobRecord& j) { graph_of(j).nodes[0].segment = 1; });
-  expect_objection("out of range",
-                   [](JobRecord& j) { graph_of(j).edges[1].age = -1; });
-  expect_objection("out of range",
-                   [](JobRecord& j) { graph_of(j).nodes[0].part = 5; });
-  expect_objection("out of range",
-                   [](JobRecord& j) { graph_of(j).nodes[0].stride = 0; });
-  expect_objection("solver step",
-                   [](JobRecord& j) { graph_of(j).nodes.back().segment = 0; });
-  expect_objection("goes on from the step before", [](JobRecord& j) {
-    GraphTable& graph = graph_of(j);
-    const int solver = static_cast<int>(graph.nodes.size()) - 1;
-    for (samplers::GraphEdge& edge : graph.edges) {
-      edge.age = edge.to == solver && edge.lag == 1 ? 1 : edge.age;
-    }
-  });
-  expect_objection("reads 0 slots", [](JobRecord& j) {
-    graph_of(j).edges.pop_back();
-    graph_of(j).edges.pop_back();
-  });
-  expect_objection("not that of the method's options", [](JobRecord& j) {
-    j.method.age = 0;  // exact, and the graph is not
-  });
-  expect_objection("not that of the method's options",
-                   [](JobRecord& j) { graph_of(j).warmup_steps = 3; });
-  expect_objection("no nodes", [](JobRecord& j) { graph_of(j).nodes = {}; });
+  expect_objection("method", [](JobRecord& j) { j.method.ages = {-1}; });
 }
 
 }  // namespace

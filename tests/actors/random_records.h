@@ -204,9 +204,6 @@ inline JobRecord small_job(const samplers::ScheduleOptions& options,
                .weights_xxh3 = 1};
   job.schedule = samplers::Schedule(options).table();
   job.method = method;
-  if (method.kind->graph != nullptr) {
-    job.method.graph = method.kind->graph(method);
-  }
   job.cuts = samplers::num_segments(method) == 2 ? std::vector{0, 1, 2}
                                                  : std::vector{0, 2};
   job.guidance.scale = 2.5;

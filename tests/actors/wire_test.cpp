@@ -153,8 +153,7 @@ void expect_all_members_of_each() {
 TEST(Fields, NameEveryMember) {
   expect_all_members_of_each<
       ModelRecord, ClassRecord, samplers::ScheduleOptions,
-      samplers::ScheduleTable, samplers::NoiseLevel, samplers::GraphNode,
-      samplers::GraphEdge, samplers::GraphTable, samplers::MethodOptions,
+      samplers::ScheduleTable, samplers::NoiseLevel, samplers::MethodOptions,
       ValueName, samplers::TaskResult, RemoteValue, FreedSlots, Grant, Failure,
       HeldValue, ReadValue, TraceSpan, TasksDone, TasksFailed, InputsGone,
       TasksReturned, GrantResult, WorkerUp, WorkerDown, WorkerBeat, FreeValues,

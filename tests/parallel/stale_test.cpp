@@ -9,7 +9,6 @@
 #include <string>
 
 #include "kernels/core/error.h"
-#include "samplers/parallel/marked_graph.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
@@ -237,20 +236,6 @@ TEST(Stale, StallsBehindALateSegmentInsteadOfReadingOlderValues) {
     }
   }
   EXPECT_TRUE(method->done());
-}
-
-TEST(Stale, NamesAPartForEverySegmentAndReplica) {
-  for (const int stride : {1, 2}) {
-    const MethodOptions options{
-        .kind = MethodKind::stale, .num_segments = 3, .stride = stride};
-    int parts = 0;
-    const MarkedGraph graph = make_stale_graph(options);
-    for (const GraphNode& node : graph.nodes()) {
-      parts = std::max(parts, node.part + 1);
-    }
-    EXPECT_EQ(num_parts(options), parts);
-    EXPECT_EQ(parts, 2 + stride);
-  }
 }
 
 TEST(Stale, CountsTheWorkThatSegmentsDid) {
