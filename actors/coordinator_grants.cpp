@@ -112,16 +112,24 @@ int CoordinatorPolicy::worker_beside(const Sample& sample, const Task& task) {
 
 /// How many tasks of the sample can be open at once: those that its workers
 /// come to within the horizon, and two calls at least. Not more: a worker that
-/// is lost takes along the results that the coordinator has not heard of.
+/// is lost takes along the results that the coordinator has not heard of. Where
+/// rows spread and take long, only tasks whose inputs exist: a row that is
+/// placed before may wait behind another row while a worker is idle. That costs
+/// a row, and the news of its inputs far less.
 int CoordinatorPolicy::most_open(const Sample& sample) const {
   using Seconds = std::chrono::duration<double>;
   const ClassTimes& times = times_[static_cast<std::size_t>(class_of(sample))];
+  const bool is_measured = times.num_results > 0 && times.busy > Duration{};
+  const double pass = is_measured ? Seconds(times.busy).count() /
+                                        static_cast<double>(times.num_results)
+                                  : 0;
+  const Seconds way =
+      std::max(kHorizon, kRoundTripsAhead * round_trip_of(sample));
+  if (options_.method.kind->spreads && (!is_measured || pass > way.count())) {
+    return samplers::kNothingAhead;
+  }
   double calls = 2;
-  if (times.num_results > 0 && times.busy > Duration{}) {
-    const double pass =
-        Seconds(times.busy).count() / static_cast<double>(times.num_results);
-    const Seconds way =
-        std::max(kHorizon, kRoundTripsAhead * round_trip_of(sample));
+  if (is_measured) {
     const double horizon = std::min(std::max(2 * pass, way.count()), 1.0);
     const auto share = static_cast<double>(
         std::max<std::size_t>(groups_.load(sample.group), 1));
