@@ -251,6 +251,23 @@ Legend draw_legend(const std::vector<std::string>& names, double width) {
   return legend;
 }
 
+/// The beginning of a picture of this size. `left`: of the text.
+std::string head(double width, double height, double left,
+                 const std::string& title, const std::string& subtitle) {
+  return fmt::format(
+      "<svg xmlns='http://www.w3.org/2000/svg' width='{0:.0f}' "
+      "height='{1:.0f}' viewBox='0 0 {0:.0f} {1:.0f}'>\n"
+      "<style>text{{font:12px sans-serif;fill:#333}}"
+      ".title{{font-size:16px;font-weight:bold}}.y{{text-anchor:end}}"
+      ".x{{text-anchor:middle}}.name{{fill:#111}}.grid{{stroke:#ddd}}"
+      ".axis{{fill:none;stroke:#555}}"
+      ".line{{fill:none;stroke-width:1.6}}</style>\n"
+      "<rect width='100%' height='100%' fill='white'/>\n"
+      "<text x='{2:.0f}' y='26' class='title'>{3}</text>\n"
+      "<text x='{2:.0f}' y='46'>{4}</text>\n",
+      width, height, left, xml_escaped(title), xml_escaped(subtitle));
+}
+
 }  // namespace
 
 Axis linear_axis(double low, double high, bool whole) {
@@ -309,23 +326,68 @@ std::string plot_svg(const Plot& plot) {
           "nothing to draw");
   const double width = kPanelWidth * static_cast<double>(plot.panels.size());
   const Legend legend = draw_legend(plot.legend, width);
-  std::string svg = fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' width='{0:.0f}' "
-      "height='{1:.0f}' viewBox='0 0 {0:.0f} {1:.0f}'>\n"
-      "<style>text{{font:12px sans-serif;fill:#333}}"
-      ".title{{font-size:16px;font-weight:bold}}.y{{text-anchor:end}}"
-      ".x{{text-anchor:middle}}.name{{fill:#111}}.grid{{stroke:#ddd}}"
-      ".axis{{fill:none;stroke:#555}}"
-      ".line{{fill:none;stroke-width:1.6}}</style>\n"
-      "<rect width='100%' height='100%' fill='white'/>\n"
-      "<text x='{2:.0f}' y='26' class='title'>{3}</text>\n"
-      "<text x='{2:.0f}' y='46'>{4}</text>\n",
-      width, legend.bottom + kPanelHeight, kLeft, xml_escaped(plot.title),
-      xml_escaped(plot.subtitle));
+  std::string svg = head(width, legend.bottom + kPanelHeight, kLeft, plot.title,
+                         plot.subtitle);
   svg += legend.svg;
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {
     svg += draw_panel(plot.panels[i], kPanelWidth * static_cast<double>(i),
                       legend.bottom);
+  }
+  return svg + "</svg>\n";
+}
+
+std::string time_line_svg(const std::string& title, const std::string& subtitle,
+                          const std::vector<TimeLanes>& groups) {
+  constexpr double kLane = 12;
+  constexpr double kBar = 9;
+  constexpr double kName = 22;
+  constexpr double kLeftOfLanes = 24;
+  double last = 0;
+  double bottom = kTitleHeight;
+  for (const TimeLanes& group : groups) {
+    bottom += kName + kLane * static_cast<double>(group.lanes.size());
+    for (const auto& lane : group.lanes) {
+      for (const TimeBar& bar : lane) {
+        last = std::max(last, bar.start + bar.seconds);
+      }
+    }
+  }
+  require(last > 0, Errc::invalid_argument, "time line", "nothing to draw");
+  const double width = kPanelWidth - kLeftOfLanes - kRight;
+  const auto x = [&](double seconds) {
+    return kLeftOfLanes + seconds / last * width;
+  };
+  std::string svg =
+      head(kPanelWidth, bottom + kBelow, kLeftOfLanes, title, subtitle);
+  for (const double tick : linear_axis(0, last).ticks) {
+    if (tick <= last) {
+      svg += fmt::format(
+          "<line x1='{0:.1f}' y1='{1:.1f}' x2='{0:.1f}' y2='{2:.1f}' "
+          "class='grid'/><text x='{0:.1f}' y='{3:.1f}' "
+          "class='x'>{4:g}</text>\n",
+          x(tick), kTitleHeight, bottom + 4, bottom + 18, tick);
+    }
+  }
+  svg +=
+      fmt::format("<text x='{:.1f}' y='{:.1f}' class='x name'>seconds</text>\n",
+                  x(last / 2), bottom + 38);
+  double y = kTitleHeight;
+  for (const TimeLanes& group : groups) {
+    y += kName;
+    svg += fmt::format("<text x='{:.0f}' y='{:.1f}'>{}</text>\n", kLeftOfLanes,
+                       y - 5, xml_escaped(group.name));
+    for (std::size_t i = 0; i < group.lanes.size(); ++i, y += kLane) {
+      svg += fmt::format("<text x='{:.0f}' y='{:.1f}' class='y'>{}</text>\n",
+                         kLeftOfLanes - 5, y + kBar, i + 1);
+      for (const TimeBar& bar : group.lanes[i]) {
+        svg += fmt::format(
+            "<rect x='{:.2f}' y='{:.1f}' width='{:.2f}' height='{}' fill='{}' "
+            "fill-opacity='{}'><title>{}</title></rect>\n",
+            x(bar.start), y, x(bar.seconds) - kLeftOfLanes, kBar,
+            kColours.at(bar.series % kColours.size()), bar.is_pale ? 0.6 : 1.0,
+            xml_escaped(bar.label));
+      }
+    }
   }
   return svg + "</svg>\n";
 }

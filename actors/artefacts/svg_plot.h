@@ -51,6 +51,28 @@ struct Plot {
 /// points.
 [[nodiscard]] std::string plot_svg(const Plot& plot);
 
+/// A stretch of work on a lane.
+struct TimeBar {
+  double start = 0;  ///< in seconds
+  double seconds = 0;
+  std::size_t series = 0;  ///< bars of one have one colour
+  bool is_pale = false;    ///< tells it from its neighbours
+  std::string label = {};  ///< shown where a reader points at it
+};
+
+/// What several workers did, each on its lane.
+struct TimeLanes {
+  std::string name;
+  std::vector<std::vector<TimeBar>> lanes;
+};
+
+/// An SVG picture: groups of lanes one below the other, all over one axis of
+/// seconds that begins at 0. Text is escaped. Errors: Errc::invalid_argument
+/// where no bar ends after 0.
+[[nodiscard]] std::string time_line_svg(const std::string& title,
+                                        const std::string& subtitle,
+                                        const std::vector<TimeLanes>& groups);
+
 /// `text` as it stands in XML and HTML, also within quotes. Control characters
 /// become spaces.
 [[nodiscard]] std::string xml_escaped(const std::string& text);

@@ -15,6 +15,19 @@
 #include "kernels/core/system/atomic_file.h"
 
 namespace troupe::actors {
+
+/// A pass as an array: a run may have hundreds.
+static void to_json(nlohmann::ordered_json& json, const PassBar& bar) {
+  json = {bar.worker, bar.segment, bar.step, bar.start, bar.seconds};
+}
+static void from_json(const nlohmann::ordered_json& json, PassBar& bar) {
+  json.at(0).get_to(bar.worker);
+  json.at(1).get_to(bar.segment);
+  json.at(2).get_to(bar.step);
+  json.at(3).get_to(bar.start);
+  json.at(4).get_to(bar.seconds);
+}
+
 namespace {
 
 using LogJson = nlohmann::ordered_json;

@@ -13,6 +13,15 @@
 
 namespace troupe::actors {
 
+/// A pass through the network, or a segment of it, for a time line.
+struct PassBar {
+  int worker = 0;
+  int segment = 0;
+  int step = 0;      ///< model-call index of its first row
+  double start = 0;  ///< in seconds, since the first pass of the run began
+  double seconds = 0;
+};
+
 /// One run of one picture by one setting.
 struct SettingRun {
   int steps = 0;
@@ -28,6 +37,8 @@ struct SettingRun {
   std::optional<double> relative_rmse = {};
   std::optional<double> picture_mse = {};  ///< of 8-bit values
   std::optional<double> ssim = {};
+  /// Of the first repeat of the first picture.
+  std::optional<std::vector<PassBar>> passes = {};
   // Of --quality, whose runs are no repeats of others.
   std::optional<std::int64_t> label = {};
   std::optional<std::vector<float>> features = {};
@@ -50,6 +61,7 @@ void visit_run(Visitor& visit, Run& r) {
   visit("relative_rmse", r.relative_rmse);
   visit("picture_mse", r.picture_mse);
   visit("ssim", r.ssim);
+  visit("passes", r.passes);
   visit("label", r.label);
   visit("features", r.features);
 }

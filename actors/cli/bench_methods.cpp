@@ -211,8 +211,46 @@ Tensor moved_start(const JobRequest& request, std::uint64_t index) {
   return moved;
 }
 
+/// Keeps the latents of a run, and the spans of its passes through the network.
+struct RunObserver final : Observer {
+  void on_sample(const SampleOutcome& outcome) override {
+    latents[outcome.report.sample_index] = outcome.latents;
+  }
+  void on_pass(const TracePass& pass) override {
+    if (pass.span.op->joins()) {
+      spans.push_back(pass.span);
+    }
+  }
+
+  std::map<std::uint64_t, Tensor> latents;
+  std::vector<TraceSpan> spans;
+};
+
+std::vector<PassBar> bars_of(const std::vector<TraceSpan>& spans) {
+  std::vector<PassBar> bars;
+  if (spans.empty()) {
+    return bars;
+  }
+  const TimePoint first = std::ranges::min(spans, {}, &TraceSpan::start).start;
+  for (const TraceSpan& span : spans) {
+    bars.push_back({.worker = span.worker,
+                    .segment = span.segment,
+                    .step = span.step,
+                    .start = emulation::to_seconds(span.start - first),
+                    .seconds = emulation::to_seconds(span.duration)});
+  }
+  return bars;
+}
+
+/// A run that ended well.
+struct Run {
+  JobResult result;
+  std::map<std::uint64_t, Tensor> latents;
+  std::vector<PassBar> passes;  ///< if it was traced
+};
+
 /// What a picture's runs are compared with.
-struct Drawn {
+struct Reference {
   std::map<std::uint64_t, Tensor> latents;
   Image picture;
 };
@@ -247,7 +285,7 @@ class MethodsBench {
     });
     each_picture([this](const Grid& grid, std::uint64_t index) {
       // Also warms up what the first run of a process prepares.
-      const Drawn reference = draw(grid.rows.front(), index).second;
+      const Reference reference = reference_of(grid.rows.front(), index);
       each_missing(grid, index, [&](const GridRow& row, int repeat) {
         measure(grid, row, index, repeat, reference);
       });
@@ -318,21 +356,21 @@ class MethodsBench {
   }
 
   void judge(const Grid& grid, const GridRow& row, std::uint64_t index) {
-    const auto [result, drawn] = draw(row, index);
-    PictureClassifier::Judgement judgement = classifier_->judge(drawn.picture);
+    const Run run = draw(row, index);
+    PictureClassifier::Judgement judgement =
+        classifier_->judge(picture_of(run.latents.at(index)));
     log_.add({.steps = grid.steps,
               .name = row.name,
               .index = index,
               .repeat = kQualityRun,
-              .seconds = result.wall_seconds,
-              .nfe = result.nfe,
-              .rounds = result.rounds,
+              .seconds = run.result.wall_seconds,
+              .nfe = run.result.nfe,
+              .rounds = run.result.rounds,
               .label = judgement.label,
               .features = std::move(judgement.features)});
   }
 
-  std::pair<JobResult, Drawn> draw(const GridRow& row, std::uint64_t index,
-                                   bool decodes = true) {
+  Run draw(const GridRow& row, std::uint64_t index, bool traces = false) {
     JobRequest request = row.request;
     request.job.begin = index;
     request.job.end = index + 1;
@@ -340,10 +378,11 @@ class MethodsBench {
       request.init_latents = moved_start(request, index);
       request.job.init_latents = {xxh3_64(request.init_latents.bytes())};
     }
-    LatentsObserver observer;
+    RunObserver observer;
     JobSpec job = runner_.job_of({.observers = {&observer},
                                   .stop = invocation_.stop->token(),
-                                  .decode = false},
+                                  .decode = false,
+                                  .trace = traces},
                                  request);
     JobResult result = request.is_emulated
                            ? emulation::emulate(std::move(job), row.machine,
@@ -354,22 +393,31 @@ class MethodsBench {
                             "stopped; the same command goes on with what is "
                             "missing");
     check_measured(result);
-    Drawn drawn{std::move(observer.latents), {}};
-    if (decodes) {
-      Tensor pixels;
-      runner_.decode(*decoder_, drawn.latents.at(index), pixels);
-      drawn.picture = to_image(kernels::on_host(*decoder_, pixels));
-    }
     progress_.samples_done += 1;
     progress_.calls_done += calls_of(row);
     printer_.update(progress_, SteadyClock().now());
-    return {std::move(result), std::move(drawn)};
+    return {std::move(result), std::move(observer.latents),
+            bars_of(observer.spans)};
+  }
+
+  Image picture_of(const Tensor& latents) {
+    Tensor pixels;
+    runner_.decode(*decoder_, latents, pixels);
+    return to_image(kernels::on_host(*decoder_, pixels));
+  }
+
+  Reference reference_of(const GridRow& row, std::uint64_t index) {
+    Run run = draw(row, index);
+    Image picture = picture_of(run.latents.at(index));
+    return {std::move(run.latents), std::move(picture)};
   }
 
   void measure(const Grid& grid, const GridRow& row, std::uint64_t index,
-               int repeat, const Drawn& reference) {
+               int repeat, const Reference& reference) {
     const bool is_first = repeat == 0;
-    const auto [result, drawn] = draw(row, index, is_first);
+    const bool is_drawn = is_first && index == grid.all.job.begin;
+    Run drawn = draw(row, index, is_drawn);
+    const JobResult& result = drawn.result;
     if (&row == &grid.rows.front()) {
       sequential_seconds_ = result.wall_seconds;
     }
@@ -382,10 +430,14 @@ class MethodsBench {
                    .nfe = result.nfe,
                    .rounds = result.rounds};
     if (is_first) {
+      const Image picture = picture_of(drawn.latents.at(index));
       run.relative_rmse = relative_rmse(drawn.latents, reference.latents);
-      const double rmse = distance_of(drawn.picture, reference.picture).rmse;
+      const double rmse = distance_of(picture, reference.picture).rmse;
       run.picture_mse = rmse * rmse;
-      run.ssim = structural_similarity(drawn.picture, reference.picture);
+      run.ssim = structural_similarity(picture, reference.picture);
+    }
+    if (is_drawn) {
+      run.passes = std::move(drawn.passes);
     }
     log_.add(run);
   }
@@ -436,6 +488,7 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
   std::vector<double> rmse;
   std::vector<double> mse;
   std::vector<double> ssim;
+  std::vector<PassBar> passes;
   for (const SettingRun& run : runs) {
     seconds.push_back(run.seconds);
     speedups.push_back(run.sequential_seconds.value() / run.seconds);
@@ -445,6 +498,9 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
       rmse.push_back(run.relative_rmse.value());
       mse.push_back(run.picture_mse.value());
       ssim.push_back(run.ssim.value());
+    }
+    if (run.passes) {
+      passes = *run.passes;
     }
   }
   SettingRow figures{
@@ -461,7 +517,8 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
       .speedup = median_of(speedups),
       .rmse = {median_of(rmse), std::ranges::max(rmse)},
       .psnr = {psnr_of(median_of(mse)), psnr_of(std::ranges::max(mse))},
-      .ssim = {median_of(ssim), std::ranges::min(ssim)}};
+      .ssim = {median_of(ssim), std::ranges::min(ssim)},
+      .passes = std::move(passes)};
   figures.nfe_ratio = figures.nfe / nfe_of_sequential;
   figures.efficiency = figures.speedup / workers;
   figures.bound = capacity_of(row, workers) / figures.nfe_ratio;
@@ -700,6 +757,8 @@ void write_report(const BenchPaths& paths, const MethodsReport& report,
     if (const std::string svg = front_svg(report, steps); !svg.empty()) {
       write_text(paths.folder / fmt::format("front-{}.svg", steps), svg);
     }
+    write_text(paths.folder / fmt::format("passes-{}.svg", steps),
+               passes_svg(report, steps));
   }
   if (const std::string svg = tolerance_svg(report); !svg.empty()) {
     write_text(paths.folder / "tolerance.svg", svg);

@@ -385,6 +385,52 @@ std::string tolerance_svg(const MethodsReport& report) {
                                     .panels = {std::move(panel)}});
 }
 
+std::string passes_svg(const MethodsReport& report, int steps) {
+  std::vector<const SettingRow*> rows;
+  std::vector<double> efficiencies;
+  for (const SettingRow& row : report.rows) {
+    if (row.steps == steps && row.role == RowRole::method) {
+      rows.push_back(&row);
+      efficiencies.push_back(row.efficiency);
+    }
+  }
+  constexpr std::size_t kLeastEfficient = 2;
+  std::ranges::sort(efficiencies);
+  const double low =
+      efficiencies[std::min(kLeastEfficient, efficiencies.size()) - 1];
+  std::vector<TimeLanes> groups;
+  for (const SettingRow* row : rows) {
+    if (!row->is_on_front && row->efficiency > low &&
+        row->name != "sequential") {
+      continue;
+    }
+    const bool is_cut = std::ranges::any_of(
+        row->passes, [](const PassBar& pass) { return pass.segment > 0; });
+    std::map<int, std::vector<TimeBar>> lanes;  // of workers that do something
+    for (const PassBar& pass : row->passes) {
+      lanes[pass.worker].push_back(
+          {.start = pass.start,
+           .seconds = pass.seconds,
+           .series = static_cast<std::size_t>(pass.segment),
+           .is_pale = pass.step % 2 != 0,
+           .label =
+               fmt::format("step {}{}, {:.3f} to {:.3f} s", pass.step,
+                           is_cut ? fmt::format(", segment {}", pass.segment)
+                                  : std::string(),
+                           pass.start, pass.start + pass.seconds)});
+    }
+    auto& group = groups.emplace_back(TimeLanes{
+        fmt::format("{}, {:.0f} %", row->name, 100 * row->efficiency), {}});
+    for (auto& [worker, bars] : lanes) {
+      group.lanes.push_back(std::move(bars));
+    }
+  }
+  return time_line_svg(
+      fmt::format("{}{}, {} {} steps", report.emulated ? "emulated: " : "",
+                  report.model, report.sampler, steps),
+      "passes of one picture by each worker, and the efficiency", groups);
+}
+
 std::string report_html(const MethodsReport& report) {
   const std::vector<ReportColumn> columns = report_columns(report);
   const std::string title = xml_escaped(title_of(report));
@@ -411,6 +457,12 @@ std::string report_html(const MethodsReport& report) {
               "steps.</figcaption></figure>\n";
     }
     html += rows_html(report, steps, columns);
+    html += "<figure>" + passes_svg(report, steps) +
+            "<figcaption>Network calls of the first picture: the sequential "
+            "run, settings that no other row beats in speed and error, and "
+            "the two of lowest efficiency. Steps are dark and pale in turn; "
+            "each segment of a network has a colour of its own.</figcaption>"
+            "</figure>\n";
   }
   if (const std::string svg = tolerance_svg(report); !svg.empty()) {
     html += "<h2>Tolerance of picard</h2>\n<figure>" + svg + "</figure>\n";

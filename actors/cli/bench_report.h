@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cli/bench_log.h"
 #include "actors/cli/bench_measure.h"
 #include "kernels/core/fields.h"
 
@@ -86,6 +87,7 @@ struct SettingRow {
   bool is_on_front = false;
   std::optional<double> tolerance = {};  ///< of picard
   std::optional<QualityFigures> quality = {};
+  std::vector<PassBar> passes = {};  ///< of the first picture
 };
 
 void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
@@ -216,6 +218,10 @@ void rank(MethodsReport& report);
 /// Rounds of picard against its tolerance, a line for each number of steps.
 /// Empty: fewer than two tolerances.
 [[nodiscard]] std::string tolerance_svg(const MethodsReport& report);
+
+/// The passes of the first picture, a lane for each worker: of the sequential
+/// run, the settings on the front and the two of lowest efficiency.
+[[nodiscard]] std::string passes_svg(const MethodsReport& report, int steps);
 
 /// One page without scripts and outer files.
 [[nodiscard]] std::string report_html(const MethodsReport& report);

@@ -93,7 +93,7 @@ class Company {
   // Nobody looks at a modelled job.
   void perform(FetchIntermediate& /*fetch*/) {}
   void perform(ShowIntermediate& /*show*/) {}
-  void perform(ShowPass& /*show*/) {}
+  void perform(ShowPass& show);
   void perform(EndSample& end);
   void perform(JobProgress& progress);
   void perform(EndJob& end) { end_ = std::move(end); }
@@ -136,6 +136,7 @@ class Company {
   std::vector<std::shared_ptr<ValueStore>> stores_;  ///< by process
   CoordinatorPolicy coordinator_;
   TimePoint coordinator_free_{};
+  const CoordinatorEvent* in_hand_ = nullptr;  ///< that it handles
   std::vector<Worker> workers_;
   GraphRecorder recorder_;
   HostReader reader_;
@@ -150,7 +151,7 @@ Company::Company(const JobSpec& spec, const Machine& machine, int threads)
     : spec_(spec),
       machine_(machine),
       ctx_(threads),
-      job_(spec.parts, std::make_shared<VirtualClock>(queue_)),
+      job_(spec.parts, std::make_shared<VirtualClock>(queue_), spec.trace),
       links_(machine),
       jitter_(machine.seed),
       coordinator_(coordinator_options(spec)) {
@@ -214,6 +215,7 @@ void Company::tell_coordinator(std::size_t from, CoordinatorEvent event) {
 
 void Company::feed_coordinator(const CoordinatorEvent& event) {
   ++job_done_.num_events;
+  in_hand_ = &event;
   for (CoordinatorCommand& command : coordinator_.on(event, now())) {
     std::visit([this](auto& c) { perform(c); }, command);
   }
@@ -281,6 +283,16 @@ void Company::perform(EndSample& end) {
 void Company::perform(JobProgress& progress) {
   for (Observer* observer : spec_.observers) {
     observer->on_progress(progress);
+  }
+}
+
+void Company::perform(ShowPass& /*show*/) {
+  if (!spec_.trace) {
+    return;
+  }
+  const auto& result = std::get<GrantResult>(*in_hand_);
+  for (Observer* observer : spec_.observers) {
+    observer->on_pass({result.span, result.made, result.reads});
   }
 }
 

@@ -22,11 +22,11 @@ struct EmulatedJob {
 /// on this thread and `threads` cores; only time is modelled. So a sample has
 /// the bytes of a real run, and a run depends on nothing but its arguments.
 ///
-/// spec: worker i is device i; `process`, previews, trajectory, trace, lease,
-/// outcome_bytes, value_budget and make_executor are not used. All workers are
-/// CPUs of one execution class. No fault is modelled. Errors: as run_job;
-/// Errc::internal if a company waits for nothing. Thread: one; observers are
-/// called from it.
+/// spec: worker i is device i; `process`, previews, trajectory, lease,
+/// outcome_bytes, value_budget and make_executor are not used. Spans of a trace
+/// have the machine's times. All workers are CPUs of one execution class. No
+/// fault is modelled. Errors: as run_job; Errc::internal if a company waits for
+/// nothing. Thread: one; observers are called from it.
 [[nodiscard]] EmulatedJob emulate(JobSpec spec, const Machine& machine,
                                   int threads);
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -84,10 +85,47 @@ TEST(BenchMethods, RanksAllSettingsAgainstTheSequentialRun) {
               std::string::npos)
         << row["name"];
   }
+  const std::string passes = folder.read("out/passes-12.svg");
+  EXPECT_NE(html.find(passes), std::string::npos);
+  // The sequential run has a bar for each call.
+  EXPECT_NE(passes.find("<title>step 11, 0.880 to 0.960 s</title>"),
+            std::string::npos)
+      << passes;
   // It needs nothing but itself.
   for (const char* outer : {"src=", "href=", "<script", "url(", "@import"}) {
     EXPECT_EQ(html.find(outer), std::string::npos) << outer;
   }
+}
+
+/// One of a worker, after another, within the run's time.
+TEST(BenchMethods, KeepsThePassesOfTheFirstPicture) {
+  const TempFolder folder;
+  ASSERT_EQ(run(methods_bench(folder, {"--method", "cfg,stale"})).exit_code, 0);
+  std::map<std::string, std::size_t> num_passes;
+  for (const std::string& line : lines_of(folder.read("out/runs.jsonl"))) {
+    const nlohmann::json run = nlohmann::json::parse(line);
+    EXPECT_EQ(run.contains("passes"), run.value("index", 9) == 0) << line;
+    std::map<int, double> ends;
+    double busy = 0;
+    for (const nlohmann::json& pass :
+         run.value("passes", nlohmann::json::array())) {
+      double& end = ends[pass[0].get<int>()];
+      EXPECT_GE(pass[3].get<double>(), end - 1e-9) << pass;
+      end = pass[3].get<double>() + pass[4].get<double>();
+      EXPECT_LE(end, run["seconds"].get<double>());
+      busy += pass[4].get<double>();
+      ++num_passes[run["name"]];
+    }
+    if (run.contains("passes")) {
+      // Of 40 ms for a row; a call of which segments are left out counts, too.
+      const double calls = run["nfe"];
+      EXPECT_LT(busy, calls * 0.080 + 1e-6) << line;
+      EXPECT_GT(busy, (calls - 1) * 0.080) << line;
+    }
+  }
+  EXPECT_EQ(num_passes["sequential"], 12U);
+  EXPECT_EQ(num_passes["cfg"], 24U);
+  EXPECT_EQ(num_passes["stale --segments 4"], 48U);
 }
 
 TEST(BenchMethods, HasTheFiguresOfBench) {

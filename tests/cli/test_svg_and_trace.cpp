@@ -83,6 +83,24 @@ TEST(SvgPlot, RefusesNothingToDraw) {
                Error);
 }
 
+TEST(TimeLine, DrawsABarForEachPassOnItsLane) {
+  const std::string svg = time_line_svg(
+      "a & b", "by worker",
+      {{"<one>", {{{.start = 0, .seconds = 2, .label = "step 0"}}}},
+       {"two",
+        {{{.start = 0, .seconds = 0.5}, {.start = 1, .seconds = 1}},
+         {{.start = 0.5, .seconds = 0.5, .series = 1, .is_pale = true}}}}});
+  EXPECT_EQ(count(svg, "a &amp; b"), 1U);
+  EXPECT_EQ(count(svg, ">&lt;one&gt;</text>"), 1U);
+  EXPECT_EQ(count(svg, "<title>step 0</title>"), 1U);
+  EXPECT_EQ(count(svg, "</rect>"), 4U);
+  // All lanes have one axis: two seconds are 396 pixels.
+  EXPECT_EQ(count(svg, "<rect x='24.00' y='80.0' width='396.00'"), 1U);
+  EXPECT_EQ(count(svg, "<rect x='222.00' y='114.0' width='198.00'"), 1U);
+  EXPECT_EQ(count(svg, "<rect x='123.00' y='126.0' width='99.00'"), 1U);
+  EXPECT_THROW((void)time_line_svg("x", "", {{"idle", {{}}}}), Error);
+}
+
 TEST(PlotTicks, AreRoundAndCoverTheData) {
   using Ticks = std::vector<double>;
   EXPECT_EQ(linear_axis(0, 49, true).ticks, (Ticks{0, 10, 20, 30, 40, 50}));

@@ -133,6 +133,31 @@ TEST(Emulation, DrawsJitterFromItsSeed) {
   EXPECT_NE(seconds_on(batch, 12, machine), once);
 }
 
+TEST(Emulation, ShowsPassesInTheMachinesTime) {
+  struct Spans final : Observer {
+    void on_pass(const TracePass& pass) override {
+      if (pass.span.op->joins()) {
+        all.push_back(pass.span);
+      }
+    }
+    std::vector<TraceSpan> all;
+  } spans;
+  ToyJob job({.kind = MethodKind::batch}, 2);
+  job.spec.observers = {&spans};
+  (void)job.on(free_machine(2));
+  EXPECT_TRUE(spans.all.empty());
+  job.spec.trace = true;
+  Machine machine = free_machine(2);
+  machine.speeds = {1.0, 2.0};
+  (void)job.on(machine);
+  ASSERT_EQ(spans.all.size(), 2U * kSteps);
+  for (const TraceSpan& span : spans.all) {
+    const double seconds = span.worker == 0 ? 0.040 : 0.020;
+    EXPECT_DOUBLE_EQ(to_seconds(span.duration), seconds);
+    EXPECT_DOUBLE_EQ(to_seconds(span.start - TimePoint{}), span.step * seconds);
+  }
+}
+
 TEST(Emulation, RunsAThousandDevices) {
   const EmulatedJob job =
       ToyJob({.kind = MethodKind::batch}, 1024)
