@@ -76,6 +76,10 @@ class Company {
   struct Worker {
     WorkerPolicy policy;
     std::unique_ptr<Execution> pass;  ///< that runs
+    TimePoint ends;                   ///< the pass, at the present pace
+    bool is_busy = false;             ///< the pass goes through the network
+    bool is_warm = false;             ///< an earlier one did
+    bool is_posted = false;           ///< it is about to take a pass
     std::uint64_t ticks = 0;
   };
 
@@ -111,10 +115,16 @@ class Company {
 
   void tell_coordinator(std::size_t from, CoordinatorEvent event);
   void feed_coordinator(const CoordinatorEvent& event);
-  void tell(std::size_t process, Happening happening);
+  void tell(std::size_t to, Happening happening);
+  [[nodiscard]] ValueStore& store_of(std::size_t worker) {
+    return *stores_[machine_.process_of(worker)];
+  }
   void feed(std::size_t worker, WorkerEvent event);
+  void post_pass(std::size_t worker);
   void start_pass(std::size_t worker);
   void end_pass(std::size_t worker);
+  void end_at(std::size_t worker, TimePoint when);
+  void adapt_pace(int more_busy);
   void record(const Grant& pass, double slowness);
   void ask(std::size_t asker, std::size_t holder, const ValueName& name,
            ValueChannel::Taker taker);
@@ -123,7 +133,8 @@ class Company {
   [[nodiscard]] TimePoint now() const { return queue_.now(); }
   /// Virtual time that a message between two processes takes.
   [[nodiscard]] Duration way(std::size_t from, std::size_t to) const {
-    return from == to ? Duration{} : machine_.latency();
+    return from == to && !machine_.shares_memory ? Duration{}
+                                                 : machine_.latency();
   }
 
   const JobSpec& spec_;
@@ -137,6 +148,8 @@ class Company {
   CoordinatorPolicy coordinator_;
   TimePoint coordinator_free_{};
   const CoordinatorEvent* in_hand_ = nullptr;  ///< that it handles
+  int num_busy_ = 0;                           ///< workers
+  double pace_ = 1;                            ///< of their passes
   std::vector<Worker> workers_;
   GraphRecorder recorder_;
   HostReader reader_;
@@ -156,9 +169,11 @@ Company::Company(const JobSpec& spec, const Machine& machine, int threads)
       jitter_(machine.seed),
       coordinator_(coordinator_options(spec)) {
   for (std::size_t w = 0; w < spec.workers.size(); ++w) {
-    stores_.push_back(make_store(job_, std::make_shared<Asker>(*this, w)));
-    const int worker = static_cast<int>(w);  // the number of its process, too
-    workers_.push_back({WorkerPolicy(worker, 1, worker), nullptr});
+    if (machine.process_of(w) == stores_.size()) {
+      stores_.push_back(make_store(job_, std::make_shared<Asker>(*this, w)));
+    }
+    workers_.push_back({.policy = WorkerPolicy(static_cast<int>(w), 1,
+                                               spec.workers[w].process)});
   }
 }
 
@@ -221,8 +236,8 @@ void Company::feed_coordinator(const CoordinatorEvent& event) {
   }
 }
 
-void Company::tell(std::size_t process, Happening happening) {
-  queue_.add(now() + way(kHomeProcess, process), std::move(happening));
+void Company::tell(std::size_t to, Happening happening) {
+  queue_.add(now() + way(kHomeProcess, to), std::move(happening));
 }
 
 void Company::pulse() {
@@ -250,7 +265,11 @@ void Company::perform(DropRuns& drop) {
     } else {
       stores_[process]->close(drop.sample_index);
     }
-    feed(process, drop);
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (machine_.process_of(w) == process) {
+        feed(w, drop);
+      }
+    }
   });
 }
 
@@ -306,43 +325,88 @@ void Company::feed(std::size_t worker, WorkerEvent event) {
   for (WorkerCommand& command : workers_[worker].policy.on(std::move(event))) {
     std::visit([&](auto& c) { perform(worker, c); }, command);
   }
-  start_pass(worker);
+  post_pass(worker);
+}
+
+/// What arrives at the same time counts in the choice.
+void Company::post_pass(std::size_t index) {
+  Worker& worker = workers_[index];
+  if (!worker.is_posted && worker.policy.has_next()) {
+    worker.is_posted = true;
+    queue_.add(now(), [this, index] { start_pass(index); });
+  }
 }
 
 void Company::start_pass(std::size_t index) {
   Worker& worker = workers_[index];
+  worker.is_posted = false;
   const std::optional<Grant> pass = worker.policy.next();
   if (!pass) {
     return;
   }
   const std::uint64_t before = ctx_.ticks();
-  worker.pass = std::make_unique<Execution>(*pass, ctx_, job_, *stores_[index]);
+  worker.pass = std::make_unique<Execution>(*pass, ctx_, job_, store_of(index));
   worker.ticks += ctx_.ticks() - before;
   const samplers::Task& first = pass->tasks.front().task;
   const int rows = machine_.rows_of(pass->tasks);
   const double alone = machine_.pass_seconds(first, rows);
-  const double slowness =
-      alone > 0 ? 1 + machine_.jitter * jitter_.unit() : 1.0;
+  double slowness = alone > 0 ? 1 + machine_.jitter * jitter_.unit() : 1.0;
+  if (alone > 0 && !machine_.slowness.empty()) {
+    slowness *= machine_.slowness[jitter_.below(machine_.slowness.size())];
+  }
   record(*pass, slowness);
-  queue_.add(now() + to_duration(alone * slowness / machine_.speeds[index] +
-                                 machine_.exchange_seconds(first, rows)),
-             [this, index] { end_pass(index); });
+  worker.is_busy = rows > 0;
+  adapt_pace(rows > 0 ? 1 : 0);
+  double seconds = alone * slowness / machine_.speeds[index] / pace_ +
+                   machine_.exchange_seconds(first, rows);
+  if (rows > 0 && !std::exchange(worker.is_warm, true)) {
+    seconds += 1e-3 * machine_.first_ms;
+  }
+  end_at(index, now() + to_duration(seconds));
+}
+
+void Company::end_at(std::size_t index, TimePoint when) {
+  workers_[index].ends = when;
+  queue_.add(when, [this, index, when] {
+    // Unless the pace has changed since.
+    if (workers_[index].pass && workers_[index].ends == when) {
+      end_pass(index);
+    }
+  });
+}
+
+/// More or fewer workers compute: the rest of each pass takes longer, or less
+/// long.
+void Company::adapt_pace(int more_busy) {
+  num_busy_ += more_busy;
+  const double pace = machine_.pace(num_busy_);
+  if (num_busy_ == 0 || pace == pace_) {
+    return;
+  }
+  const double before = std::exchange(pace_, pace);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const TimePoint ends = workers_[i].ends;
+    if (workers_[i].is_busy && ends > now()) {
+      end_at(i, now() + to_duration(to_seconds(ends - now()) * before / pace));
+    }
+  }
 }
 
 void Company::end_pass(std::size_t index) {
   Worker& worker = workers_[index];
   const std::unique_ptr<Execution> pass = std::move(worker.pass);
+  adapt_pace(std::exchange(worker.is_busy, false) ? -1 : 0);
   GrantResult result = pass->finish();
   result.ticks = worker.ticks;
   if (auto* const gone = std::get_if<InputsGone>(&result.outcome)) {
     for (RemoteValue& value : gone->values) {
-      value.process = static_cast<int>(index);
+      value.process = static_cast<int>(machine_.process_of(index));
     }
   }
   for (const HeldValue& held : result.held) {
     const ValueName& name = held.name;
     const auto value =
-        stores_[index]->open(name.sample_index, name.run)->find(name.slot);
+        store_of(index).open(name.sample_index, name.run)->find(name.slot);
     if (value) {
       recorder_.made(name, bytes_of(pack(*value, reader_)));
     }
@@ -364,7 +428,7 @@ void Company::record(const Grant& pass, double slowness) {
 
 void Company::perform(std::size_t worker, FreeOwn& free) {
   for (const FreedSlots& freed : free.frees) {
-    stores_[worker]->free(freed);
+    store_of(worker).free(freed);
   }
 }
 
@@ -374,10 +438,10 @@ void Company::perform(std::size_t worker, FetchInputs& fetch) {
       feed(worker, is_here ? WorkerEvent(InputHere{value.name})
                            : WorkerEvent(InputGone{value}));
     };
-    if (std::cmp_equal(value.process, worker)) {
-      stores_[worker]->await(value.name, then);
+    if (std::cmp_equal(value.process, machine_.process_of(worker))) {
+      store_of(worker).await(value.name, then);
     } else {
-      stores_[worker]->fetch(value, then);
+      store_of(worker).fetch(value, then);
     }
   }
 }
@@ -411,7 +475,7 @@ EmulatedJob emulate(JobSpec spec, const Machine& machine, int threads) {
   require(spec.workers.size() == machine.num_workers(), Errc::invalid_argument,
           "emulation", "each device has one worker");
   for (std::size_t w = 0; w < spec.workers.size(); ++w) {
-    spec.workers[w].process = static_cast<int>(w);
+    spec.workers[w].process = static_cast<int>(machine.process_of(w));
   }
   spec.outcome_bytes = 0;
   spec.value_budget = 0;

@@ -38,6 +38,12 @@ double Machine::exchange_seconds(const Task& first, int rows) const {
                           to_seconds(transfer(shards.received_bytes)));
 }
 
+double Machine::pace(int num_busy) const {
+  const auto others = static_cast<double>(num_workers()) - 1;
+  return others == 0 ? 1
+                     : solo_speed + (1 - solo_speed) * (num_busy - 1) / others;
+}
+
 int Machine::rows_of(std::span<const SampleTask> tasks) const {
   int rows = 0;
   for (const SampleTask& work : tasks) {

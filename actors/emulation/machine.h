@@ -23,7 +23,8 @@ struct ShardWork {
 };
 
 /// Modelled workers and the links between them. Every worker has a process of
-/// its own; the coordinator runs in the process of worker 0. A worker is one
+/// its own unless they share memory; the coordinator runs in the process of
+/// worker 0. A worker is one
 /// device, or several that compute each pass together.
 struct Machine {
   /// A forward pass of one row on a device of speed 1.
@@ -32,9 +33,21 @@ struct Machine {
   double row_slope = 1;
   /// A pass takes up to so much longer, as a part of itself.
   double jitter = 0;
-  std::uint64_t seed = 0;              ///< of jitter
+  std::uint64_t seed = 0;              ///< of jitter and slowness
   std::vector<double> speeds = {1.0};  ///< of each worker's devices
   ShardWork shards;
+  // How workers of one process differ from devices. Bounds do not know it.
+  /// Values are in one memory, and every message takes the latency.
+  bool shares_memory = false;
+  /// A pass goes on so many times as fast while no other worker computes:
+  /// workers of one processor share its memory and clock. With all at work
+  /// it is 1, in between on a straight line.
+  double solo_speed = 1;
+  /// Each pass takes one of these times as long, drawn with `seed`; empty: 1.
+  std::vector<double> slowness = {};
+  /// A worker's first pass takes so much longer: it prepares what later passes
+  /// use.
+  double first_ms = 0;
 
   /// Bandwidth and latency of a device's link, for each direction. Values queue
   /// at both ends; messages without values take the latency alone.
@@ -54,6 +67,9 @@ struct Machine {
   [[nodiscard]] std::size_t num_workers() const noexcept {
     return speeds.size();
   }
+  [[nodiscard]] std::size_t process_of(std::size_t worker) const noexcept {
+    return shares_memory ? 0 : worker;
+  }
   /// Rows of a task: latents times branches. 0: it does not go through the
   /// network. Steps, sweeps, combinations and decodes take no time.
   [[nodiscard]] int rows_of(const samplers::Task& task) const noexcept;
@@ -65,6 +81,8 @@ struct Machine {
   /// goes after the other, and nothing is computed meanwhile.
   [[nodiscard]] double exchange_seconds(const samplers::Task& first,
                                         int rows) const;
+  /// How fast a pass goes on while so many workers compute, it among them.
+  [[nodiscard]] double pace(int num_busy) const;
   /// Rows of a pass with these tasks.
   [[nodiscard]] int rows_of(std::span<const SampleTask> tasks) const;
 

@@ -120,6 +120,59 @@ TEST(Emulation, UsesUnequalDevicesByTheirSpeed) {
   EXPECT_LT(job.result.wall_seconds, 1.1 * job.bounds.work);
 }
 
+TEST(Emulation, LetsALoneWorkerGoFaster) {
+  Machine machine = free_machine(2);
+  machine.solo_speed = 1.25;
+  EXPECT_DOUBLE_EQ(machine.pace(1), 1.25);
+  EXPECT_DOUBLE_EQ(machine.pace(2), 1);
+  const MethodOptions batch{.kind = MethodKind::batch};
+  EXPECT_DOUBLE_EQ(seconds_on(batch, 1, machine), kSteps * 0.032);
+  EXPECT_DOUBLE_EQ(seconds_on(batch, 2, machine), kSteps * 0.040);
+  // The third sample is alone; so is the last part of the second's last pass.
+  EXPECT_DOUBLE_EQ(seconds_on(batch, 3, machine), kSteps * (0.040 + 0.032));
+  EXPECT_DOUBLE_EQ(free_machine(1).pace(1), 1);
+  Machine four = free_machine(4);
+  four.solo_speed = 1.3;
+  EXPECT_DOUBLE_EQ(four.pace(2), 1.2);
+}
+
+TEST(Emulation, LetsTheFirstPassOfAWorkerTakeLonger) {
+  Machine machine = free_machine(2);
+  machine.first_ms = 15;
+  EXPECT_DOUBLE_EQ(seconds_on({.kind = MethodKind::batch}, 2, machine),
+                   kSteps * 0.040 + 0.015);
+  EXPECT_DOUBLE_EQ(seconds_on({.kind = MethodKind::batch}, 4, machine),
+                   2 * kSteps * 0.040 + 0.015);
+}
+
+TEST(Emulation, LeavesValuesWhereTheyAreInOneMemory) {
+  Machine machine = free_machine(2);
+  machine.link_gbps = 1e-6;
+  machine.shares_memory = true;
+  const MethodOptions cfg{.kind = MethodKind::cfg};
+  const EmulatedJob job = ToyJob(cfg, 1).on(machine);
+  EXPECT_DOUBLE_EQ(job.result.wall_seconds, kSteps * 0.040);
+  EXPECT_EQ(job.bytes_sent, 0U);
+  // A worker is up, gets a grant, and answers.
+  machine.link_us = 1000;
+  EXPECT_DOUBLE_EQ(seconds_on({.kind = MethodKind::batch}, 1, machine),
+                   kSteps * 0.040 + 0.003);
+}
+
+TEST(Emulation, DrawsSlownessFromWhatWasSeen) {
+  const MethodOptions batch{.kind = MethodKind::batch};
+  Machine machine = free_machine(1);
+  machine.slowness = {1.5};
+  EXPECT_DOUBLE_EQ(seconds_on(batch, 1, machine), kSteps * 0.060);
+  machine.slowness = {0.5, 1.5};
+  const double once = seconds_on(batch, 4, machine);
+  EXPECT_EQ(seconds_on(batch, 4, machine), once);
+  EXPECT_GT(once, 4 * kSteps * 0.020);
+  EXPECT_LT(once, 4 * kSteps * 0.060);
+  machine.seed = 1;
+  EXPECT_NE(seconds_on(batch, 4, machine), once);
+}
+
 TEST(Emulation, DrawsJitterFromItsSeed) {
   const MethodOptions batch{.kind = MethodKind::batch};
   Machine machine = free_machine(3);
@@ -147,14 +200,11 @@ TEST(Emulation, ShowsPassesInTheMachinesTime) {
   (void)job.on(free_machine(2));
   EXPECT_TRUE(spans.all.empty());
   job.spec.trace = true;
-  Machine machine = free_machine(2);
-  machine.speeds = {1.0, 2.0};
-  (void)job.on(machine);
+  (void)job.on(free_machine(2));
   ASSERT_EQ(spans.all.size(), 2U * kSteps);
   for (const TraceSpan& span : spans.all) {
-    const double seconds = span.worker == 0 ? 0.040 : 0.020;
-    EXPECT_DOUBLE_EQ(to_seconds(span.duration), seconds);
-    EXPECT_DOUBLE_EQ(to_seconds(span.start - TimePoint{}), span.step * seconds);
+    EXPECT_DOUBLE_EQ(to_seconds(span.duration), 0.040);
+    EXPECT_DOUBLE_EQ(to_seconds(span.start - TimePoint{}), span.step * 0.040);
   }
 }
 
