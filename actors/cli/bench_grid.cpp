@@ -135,6 +135,24 @@ void add_fewer_steps(const config::Config& config, Grid& grid) {
   }
 }
 
+/// A picture for each worker.
+void add_probes(const config::Config& config, const JobRequest& one,
+                Grid& grid) {
+  const int workers = config.num_workers.value_or(1);
+  if (one.is_emulated || one.uses(DeviceKind::cuda) || workers == 1) {
+    return;
+  }
+  for (const char* method : {"batch", "cfg"}) {
+    config::Config probe = config_of(method, config);
+    probe.samples.end =
+        probe.samples.begin + static_cast<std::uint64_t>(workers);
+    if ((*probe.method.kind)->splits_guidance && !one.job.guidance.is_on()) {
+      continue;
+    }
+    grid.probes.push_back({.name = method, .request = make_request(probe)});
+  }
+}
+
 }  // namespace
 
 Grid make_grid(const config::Config& config) {
@@ -151,6 +169,7 @@ Grid make_grid(const config::Config& config) {
   grid.rows.push_back(sequential_row("sequential, noise moved by 1e-6",
                                      RowRole::floor, sequential, one));
   add_fewer_steps(config, grid);
+  add_probes(config, one, grid);
   for (const std::string& setting : settings) {
     const config::Config said = config_of(setting, config);
     try {

@@ -23,6 +23,10 @@ struct Grid {
   /// conditions are those of every row.
   JobRequest all;
   std::vector<GridRow> rows = {};  ///< the first is the sequential run
+  /// All workers at work, with passes of all rows of a call, and where guidance
+  /// has two of them, with passes of one. Their times foretell those of `rows`.
+  /// Empty: modelled devices, a single worker, and GPUs.
+  std::vector<GridRow> probes = {};
   std::vector<LeftOut> left_out = {};
 };
 

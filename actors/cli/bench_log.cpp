@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,19 @@ static void from_json(const nlohmann::ordered_json& json, PassBar& bar) {
   json.at(2).get_to(bar.step);
   json.at(3).get_to(bar.start);
   json.at(4).get_to(bar.seconds);
+}
+
+static void to_json(nlohmann::ordered_json& json, const MeasuredPace& pace) {
+  json = {pace.row_ms, pace.row_slope, pace.solo_speed,
+          pace.spread, pace.first_ms,  pace.start_ms};
+}
+static void from_json(const nlohmann::ordered_json& json, MeasuredPace& pace) {
+  json.at(0).get_to(pace.row_ms);
+  json.at(1).get_to(pace.row_slope);
+  json.at(2).get_to(pace.solo_speed);
+  json.at(3).get_to(pace.spread);
+  json.at(4).get_to(pace.first_ms);
+  json.at(5).get_to(pace.start_ms);
 }
 
 namespace {
@@ -72,6 +86,9 @@ bool is_whole(const SettingRun& run) {
       run.steps >= 1 && run.seconds > 0 && run.nfe >= 1 && run.rounds >= 1;
   if (run.repeat == kQualityRun) {
     return is_counted && run.label && run.features && !run.features->empty();
+  }
+  if (run.repeat == kPredictedRun) {
+    return is_counted && run.pace;
   }
   const bool has_errors = run.relative_rmse.value_or(-1) >= 0 &&
                           run.picture_mse.value_or(-1) >= 0 && run.ssim;
@@ -188,11 +205,11 @@ void BenchLog::add(const SettingRun& run) {
 }
 
 std::vector<SettingRun> BenchLog::of(int steps, const std::string& name,
-                                     bool of_quality) const {
+                                     int kind) const {
   std::vector<SettingRun> runs;
   for (const auto& [key, run] : runs_) {
     if (run.steps == steps && run.name == name &&
-        (run.repeat == kQualityRun) == of_quality) {
+        std::min(run.repeat, 0) == kind) {
       runs.push_back(run);
     }
   }

@@ -22,6 +22,27 @@ struct PassBar {
   double seconds = 0;
 };
 
+/// What passes took with the workers of a bench: what their emulation is told.
+struct MeasuredPace {
+  double row_ms = 0;     ///< a row, while all workers are at work
+  double row_slope = 1;  ///< each further row of a pass, as a part of that
+  /// How many times as fast a worker alone is.
+  double solo_speed = 1;
+  double spread = 0;    ///< standard deviation of passes, as a part
+  double first_ms = 0;  ///< more that the first pass of a worker takes
+  double start_ms = 0;  ///< of a run, beside its passes
+};
+
+void visit_fields(auto& visit, AnyConst<MeasuredPace> auto& r) {
+  visit({"row_ms", "a row, while all workers are at work"}, r.row_ms);
+  visit({"row_slope", "each further row, as a part of that"}, r.row_slope);
+  visit({"solo_speed", "how many times as fast a worker alone is"},
+        r.solo_speed);
+  visit({"spread", "standard deviation of passes, as a part"}, r.spread);
+  visit({"first_ms", "more that the first pass of a worker takes"}, r.first_ms);
+  visit({"start_ms", "of a run, beside its passes"}, r.start_ms);
+}
+
 /// One run of one picture by one setting.
 struct SettingRun {
   int steps = 0;
@@ -39,13 +60,17 @@ struct SettingRun {
   std::optional<double> ssim = {};
   /// Of the first repeat of the first picture.
   std::optional<std::vector<PassBar>> passes = {};
+  /// Of kPredictedRun: `seconds` are then the emulation's.
+  std::optional<MeasuredPace> pace = {};
   // Of --quality, whose runs are no repeats of others.
   std::optional<std::int64_t> label = {};
   std::optional<std::vector<float>> features = {};
 };
 
-/// SettingRun::repeat of such runs.
+/// SettingRun::repeat of what are no repeats: judged pictures, and emulated
+/// runs that foretell measured ones.
 inline constexpr int kQualityRun = -1;
+inline constexpr int kPredictedRun = -2;
 
 /// Calls visit(key, field): for a line of the file, and back.
 template <typename Visitor, typename Run>
@@ -62,6 +87,7 @@ void visit_run(Visitor& visit, Run& r) {
   visit("picture_mse", r.picture_mse);
   visit("ssim", r.ssim);
   visit("passes", r.passes);
+  visit("pace", r.pace);
   visit("label", r.label);
   visit("features", r.features);
 }
@@ -87,10 +113,10 @@ class BenchLog {
                          std::uint64_t index, int repeat) const {
     return runs_.contains({steps, name, index, repeat});
   }
-  /// Of one setting, in the order of the pictures: its measurements, or its
-  /// quality runs.
+  /// The measured runs of a setting in the order of the pictures; or, by
+  /// `kind`, those that are kQualityRun or kPredictedRun.
   [[nodiscard]] std::vector<SettingRun> of(int steps, const std::string& name,
-                                           bool of_quality = false) const;
+                                           int kind = 0) const;
 
  private:
   void read(const nlohmann::ordered_json& what);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "actors/cli/bench_grid.h"
 #include "actors/cli/bench_log.h"
 #include "actors/cli/bench_measure.h"
+#include "actors/cli/bench_pace.h"
 #include "actors/cli/bench_report.h"
 #include "actors/cli/compare_files.h"
 #include "actors/cli/execution_class.h"
@@ -273,21 +275,28 @@ class MethodsBench {
 
   void run() {
     each_picture([this](const Grid& grid, std::uint64_t index) {
-      progress_.samples_total += 1 + num_missing(grid, index);
-      progress_.calls_total += calls_of(grid.rows.front());
-      each_missing(grid, index, [this](const GridRow& row, int) {
-        progress_.calls_total += calls_of(row);
+      expect(grid.rows.front());  // the reference
+      each_missing(grid, index, [&](const GridRow& row, int) {
+        expect(row);
+        if (&row == &grid.rows.front()) {
+          std::ranges::for_each(
+              grid.probes, [this](const GridRow& probe) { expect(probe); });
+        }
       });
+      each_unforetold(grid, index, [this](const GridRow& row) { expect(row); });
     });
     each_unjudged([this](const Grid&, const GridRow& row, std::uint64_t) {
-      progress_.samples_total += 1;
-      progress_.calls_total += calls_of(row);
+      expect(row);
     });
     each_picture([this](const Grid& grid, std::uint64_t index) {
       // Also warms up what the first run of a process prepares.
       const Reference reference = reference_of(grid.rows.front(), index);
+      PaceSamples pace;
       each_missing(grid, index, [&](const GridRow& row, int repeat) {
-        measure(grid, row, index, repeat, reference);
+        measure(grid, row, index, repeat, reference, pace);
+      });
+      each_unforetold(grid, index, [&](const GridRow& row) {
+        foretell(grid, row, index, pace);
       });
     });
     each_unjudged([this](const Grid& grid, const GridRow& row,
@@ -296,8 +305,14 @@ class MethodsBench {
   }
 
  private:
-  static std::int64_t calls_of(const GridRow& row) {
-    return row.request.schedule.num_model_calls();
+  static std::int64_t calls_of(const JobRequest& request) {
+    return static_cast<std::int64_t>(request.num_samples()) *
+           request.schedule.num_model_calls();
+  }
+  /// The row's pictures are to be drawn: a probe has several.
+  void expect(const GridRow& row) {
+    progress_.samples_total += row.request.num_samples();
+    progress_.calls_total += calls_of(row.request);
   }
   /// Before others of a repeat the sequential run, if need be again: what is
   /// compared is measured in one process.
@@ -315,10 +330,15 @@ class MethodsBench {
       }
     }
   }
-  std::uint64_t num_missing(const Grid& grid, std::uint64_t index) {
-    std::uint64_t missing = 0;
-    each_missing(grid, index, [&](const GridRow&, int) { ++missing; });
-    return missing;
+  template <typename Call>
+  void each_unforetold(const Grid& grid, std::uint64_t index,
+                       const Call& call) {
+    for (const GridRow& row : grid.rows) {
+      if (!grid.probes.empty() &&
+          !log_.has(grid.steps, row.name, index, kPredictedRun)) {
+        call(row);
+      }
+    }
   }
   /// Those with runs that are missing.
   template <typename Call>
@@ -326,7 +346,11 @@ class MethodsBench {
     for (const Grid& grid : grids_) {
       const config::SampleRange range = grid.all.samples();
       for (std::uint64_t index = range.begin; index < range.end; ++index) {
-        if (num_missing(grid, index) > 0) {
+        bool is_missing = false;
+        const auto note = [&is_missing](const auto&...) { is_missing = true; };
+        each_missing(grid, index, note);
+        each_unforetold(grid, index, note);
+        if (is_missing) {
           call(grid, index);
         }
       }
@@ -370,12 +394,20 @@ class MethodsBench {
               .features = std::move(judgement.features)});
   }
 
+  /// One picture, on modelled devices where the bench has them.
   Run draw(const GridRow& row, std::uint64_t index, bool traces = false) {
+    return draw(row, {index, index + 1},
+                row.request.is_emulated ? &row.machine : nullptr, traces);
+  }
+
+  /// `machine`: modelled devices; null: by the row's workers.
+  Run draw(const GridRow& row, config::SampleRange range,
+           const emulation::Machine* machine, bool traces) {
     JobRequest request = row.request;
-    request.job.begin = index;
-    request.job.end = index + 1;
+    request.job.begin = range.begin;
+    request.job.end = range.end;
     if (row.role == RowRole::floor) {
-      request.init_latents = moved_start(request, index);
+      request.init_latents = moved_start(request, range.begin);
       request.job.init_latents = {xxh3_64(request.init_latents.bytes())};
     }
     RunObserver observer;
@@ -384,17 +416,17 @@ class MethodsBench {
                                   .decode = false,
                                   .trace = traces},
                                  request);
-    JobResult result = request.is_emulated
-                           ? emulation::emulate(std::move(job), row.machine,
-                                                num_usable_cores())
-                                 .result
-                           : run_job(job);
+    JobResult result =
+        machine == nullptr
+            ? run_job(job)
+            : emulation::emulate(std::move(job), *machine, num_usable_cores())
+                  .result;
     invocation_.stop->check("bench",
                             "stopped; the same command goes on with what is "
                             "missing");
     check_measured(result);
-    progress_.samples_done += 1;
-    progress_.calls_done += calls_of(row);
+    progress_.samples_done += request.num_samples();
+    progress_.calls_done += calls_of(request);
     printer_.update(progress_, SteadyClock().now());
     return {std::move(result), std::move(observer.latents),
             bars_of(observer.spans)};
@@ -413,13 +445,15 @@ class MethodsBench {
   }
 
   void measure(const Grid& grid, const GridRow& row, std::uint64_t index,
-               int repeat, const Reference& reference) {
+               int repeat, const Reference& reference, PaceSamples& pace) {
     const bool is_first = repeat == 0;
     const bool is_drawn = is_first && index == grid.all.job.begin;
-    Run drawn = draw(row, index, is_drawn);
+    const bool is_sequential = &row == &grid.rows.front();
+    Run drawn = draw(row, index, is_drawn || is_sequential);
     const JobResult& result = drawn.result;
-    if (&row == &grid.rows.front()) {
+    if (is_sequential) {
       sequential_seconds_ = result.wall_seconds;
+      probe(grid, index, drawn, pace);
     }
     SettingRun run{.steps = grid.steps,
                    .name = row.name,
@@ -440,6 +474,43 @@ class MethodsBench {
       run.passes = std::move(drawn.passes);
     }
     log_.add(run);
+  }
+
+  /// Notes how long passes take while all workers are at work, and how long
+  /// those of a sequential run took.
+  void probe(const Grid& grid, std::uint64_t index, const Run& sequential,
+             PaceSamples& pace) {
+    if (grid.probes.empty()) {
+      return;
+    }
+    pace.add_alone(sequential.passes, sequential.result.wall_seconds);
+    for (std::size_t i = 0; i < grid.probes.size(); ++i) {
+      const GridRow& probe = grid.probes[i];
+      const config::SampleRange range = {index,
+                                         index + probe.request.num_samples()};
+      pace.add_busy(i, draw(probe, range, nullptr, true).passes);
+    }
+  }
+
+  /// The time of a measured run, by its emulation. Without samples of its own,
+  /// which an earlier process has taken, it takes some.
+  void foretell(const Grid& grid, const GridRow& row, std::uint64_t index,
+                PaceSamples& pace) {
+    if (pace.empty()) {
+      probe(grid, index, draw(grid.rows.front(), index, true), pace);
+    }
+    const MeasuredPace measured = pace.pace();
+    const emulation::Machine machine = pace.machine_of(row.request, index);
+    const JobResult result =
+        draw(row, {index, index + 1}, &machine, false).result;
+    log_.add({.steps = grid.steps,
+              .name = row.name,
+              .index = index,
+              .repeat = kPredictedRun,
+              .seconds = result.wall_seconds + 1e-3 * measured.start_ms,
+              .nfe = result.nfe,
+              .rounds = result.rounds,
+              .pace = measured});
   }
 
   Invocation& invocation_;
@@ -471,9 +542,17 @@ std::optional<double> psnr_of(double mse) {
                  : std::nullopt;
 }
 
+template <typename Figure>
+double median_over(const std::vector<SettingRun>& runs, const Figure& figure) {
+  std::vector<double> values;
+  std::ranges::transform(runs, std::back_inserter(values), figure);
+  return median_of(std::move(values));
+}
+
 /// `nfe_of_sequential`: calls of the first row.
 SettingRow figures_of(const Grid& grid, const GridRow& row,
                       const std::vector<SettingRun>& runs,
+                      const std::vector<SettingRun>& predicted,
                       double nfe_of_sequential) {
   const JobRequest& request = row.request;
   const samplers::MethodOptions& method = request.job.method;
@@ -526,6 +605,11 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
   const bool is_modelled = request.is_emulated && row.machine.jitter == 0;
   figures.is_above_bound =
       figures.speedup > figures.bound * (is_modelled ? 1.001 : 1.1);
+  if (!predicted.empty()) {
+    figures.predicted_seconds =
+        median_over(predicted, [](const SettingRun& r) { return r.seconds; });
+    figures.predicted_off = *figures.predicted_seconds / figures.seconds - 1;
+  }
   if (method.kind->takes("tolerance")) {
     figures.tolerance = method.tolerance;
   }
@@ -555,7 +639,7 @@ void judge_rows(const Grid& grid, const BenchLog& log, std::size_t count,
                 const PictureClassifier& classifier,
                 std::span<SettingRow> rows) {
   const auto runs_of = [&](const std::string& name) {
-    return log.of(grid.steps, name, true);
+    return log.of(grid.steps, name, kQualityRun);
   };
   const std::string& sequential = grid.rows.front().name;
   const auto truth = features_of(runs_of(sequential));
@@ -618,6 +702,37 @@ std::unique_ptr<PictureClassifier> classifier_of(const config::Config& config,
   return classifier;
 }
 
+/// How well emulation foretells the settings of several workers; unset where
+/// nothing was foretold.
+std::optional<PredictionFigures> prediction_of(const std::vector<Grid>& grids,
+                                               const BenchLog& log,
+                                               const MethodsReport& report) {
+  std::vector<double> off;
+  for (const SettingRow& row : report.rows) {
+    if (row.predicted_off && row.workers > 1) {
+      off.push_back(std::abs(*row.predicted_off));
+    }
+  }
+  if (off.empty()) {
+    return std::nullopt;
+  }
+  std::vector<SettingRun> runs;
+  for (const Grid& grid : grids) {
+    std::ranges::move(log.of(grid.steps, grid.rows.front().name, kPredictedRun),
+                      std::back_inserter(runs));
+  }
+  const auto of = [&runs](double MeasuredPace::*figure) {
+    return median_over(
+        runs, [figure](const SettingRun& run) { return (*run.pace).*figure; });
+  };
+  return PredictionFigures{
+      .settings = off.size(),
+      .off = {median_of(off), std::ranges::max(off)},
+      .pace = {of(&MeasuredPace::row_ms), of(&MeasuredPace::row_slope),
+               of(&MeasuredPace::solo_speed), of(&MeasuredPace::spread),
+               of(&MeasuredPace::first_ms), of(&MeasuredPace::start_ms)}};
+}
+
 void fill_rows(const std::vector<Grid>& grids, const BenchLog& log,
                int num_judged, const PictureClassifier* classifier,
                MethodsReport& report) {
@@ -628,6 +743,7 @@ void fill_rows(const std::vector<Grid>& grids, const BenchLog& log,
     for (const GridRow& row : grid.rows) {
       const SettingRow& figures = report.rows.emplace_back(
           figures_of(grid, row, log.of(grid.steps, row.name),
+                     log.of(grid.steps, row.name, kPredictedRun),
                      static_cast<double>(sequential.front().nfe)));
       if (row.role == RowRole::floor) {
         floor = figures.rmse.median;
@@ -643,6 +759,7 @@ void fill_rows(const std::vector<Grid>& grids, const BenchLog& log,
     report.left_out.insert(report.left_out.end(), grid.left_out.begin(),
                            grid.left_out.end());
   }
+  report.prediction = prediction_of(grids, log, report);
   rank(report);
 }
 

@@ -100,6 +100,17 @@ std::vector<ReportColumn> report_columns(const MethodsReport& report) {
        [](Row r) { return fmt::format("{:.3f}", r.ssim.median); }},
       {"worst", "the lowest of them",
        [](Row r) { return fmt::format("{:.3f}", r.ssim.worst); }, false}};
+  if (report.prediction) {
+    columns.push_back(
+        {"predicted",
+         "seconds by the emulation of these workers, and by how much they are "
+         "off. It is told what passes take here while all workers are at work "
+         "(batch, cfg), and how much faster a worker alone is",
+         [](Row r) {
+           return fmt::format("{:.3f}, {:+.1f} %", *r.predicted_seconds,
+                              100 * *r.predicted_off);
+         }});
+  }
   const bool has_quality = std::ranges::any_of(
       report.rows, [](Row r) { return r.quality.has_value(); });
   if (has_quality) {
@@ -171,6 +182,21 @@ std::string how_measured(const MethodsReport& report) {
                         report.emulated->link_gbps)
           : report.company + " on " + report.machine +
                 (report.bits.empty() ? "" : ", bits " + report.bits));
+}
+
+/// Of PredictionFigures; empty: there are none.
+std::string how_predicted(const MethodsReport& report) {
+  if (!report.prediction) {
+    return "";
+  }
+  const auto& [settings, off, pace] = *report.prediction;
+  return fmt::format(
+      "Emulation is {:.1f} % off (median) and {:.1f} % at worst, of {} "
+      "settings "
+      "of several workers: a row takes {:.2f} ms, each further row {:.2f} of "
+      "that, a worker alone is {:.2f} times as fast",
+      100 * off.median, 100 * off.worst, settings, pace.row_ms, pace.row_slope,
+      pace.solo_speed);
 }
 
 constexpr std::string_view kStyle = R"(
@@ -285,6 +311,9 @@ std::string ranked_table(const MethodsReport& report) {
       }
       text += "\n";
     }
+  }
+  if (const std::string how = how_predicted(report); !how.empty()) {
+    text += "\n" + wrapped("", how, 0);
   }
   text += "\n*         no other row is as fast and as near\n";
   for (const ReportColumn& column : columns) {
@@ -448,6 +477,9 @@ std::string report_html(const MethodsReport& report) {
       "<p>{}. Compared with the sequential run in the same "
       "process.</p>\n",
       xml_escaped(how_measured(report)));
+  if (const std::string how = how_predicted(report); !how.empty()) {
+    html += "<p>" + how + ".</p>\n";
+  }
   for (const int steps : report.steps) {
     html += fmt::format("<h2>{} steps</h2>\n", steps);
     if (const std::string svg = front_svg(report, steps); !svg.empty()) {

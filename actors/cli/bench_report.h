@@ -85,6 +85,8 @@ struct SettingRow {
   DecibelSpread psnr = {};
   Spread ssim = {};
   bool is_on_front = false;
+  std::optional<double> predicted_seconds = {};
+  std::optional<double> predicted_off = {};
   std::optional<double> tolerance = {};  ///< of picard
   std::optional<QualityFigures> quality = {};
   std::vector<PassBar> passes = {};  ///< of the first picture
@@ -127,8 +129,28 @@ void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
   visit({"ssim", "of 8-bit pictures; 1: equal"}, r.ssim);
   visit({"on_front", "no other row is both as fast and as near"},
         r.is_on_front);
+  visit(
+      {"predicted_seconds",
+       "of a measured row, by the emulation of its workers; absent elsewhere"},
+      r.predicted_seconds);
+  visit({"predicted_off", "predicted_seconds by seconds, less 1"},
+        r.predicted_off);
   visit({"tolerance", "of picard; absent elsewhere"}, r.tolerance);
   visit({"quality", "of --quality; absent without it"}, r.quality);
+}
+
+/// How well emulation foretells measured settings.
+struct PredictionFigures {
+  std::size_t settings = 0;
+  Spread off = {};
+  MeasuredPace pace = {};
+};
+
+void visit_fields(auto& visit, AnyConst<PredictionFigures> auto& r) {
+  visit({"settings", "of several workers"}, r.settings);
+  visit({"median_off", "of the sizes of their predicted_off"}, r.off.median);
+  visit({"worst_off", "the largest of them"}, r.off.worst);
+  visit_fields(visit, r.pace);
 }
 
 /// A setting that was not run.
@@ -166,6 +188,7 @@ struct MethodsReport {
   std::uint64_t samples = 0;  ///< pictures of each setting
   int repeats = 1;
   std::optional<emulation::Machine> emulated = {};
+  std::optional<PredictionFigures> prediction = {};  ///< of measured rows
   std::vector<SettingRow> rows = {};  ///< by steps; the fastest first
   std::vector<LeftOut> left_out = {};
   std::vector<std::string> notes = {};
@@ -198,6 +221,9 @@ void visit_fields(auto& visit, AnyConst<MethodsReport> auto& r) {
   visit({"repeats", "runs of each picture; the median counts"}, r.repeats);
   visit({"emulated", "the modelled machine of --emulate, or absent"},
         r.emulated);
+  visit({"prediction",
+         "how well emulation foretells measured rows; absent elsewhere"},
+        r.prediction);
   visit({"rows", "settings by steps, the fastest first"}, r.rows);
   visit({"left_out", "settings that were not run, with the reason"},
         r.left_out);

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -201,6 +202,56 @@ TEST(BenchMethods, GoesOnWithWhatIsMissing) {
         damaged.err.find("line 2 is not as troupe bench methods wrote it"),
         std::string::npos)
         << damaged.err;
+  }
+}
+
+/// How near is for a quiet machine to say.
+TEST(BenchMethods, ForetellsMeasuredTimes) {
+  const TempFolder folder;
+  std::vector<std::string> bench =
+      methods_bench(folder, {"--workers", "2", "--threads", "1", "--repeats",
+                             "2", "--method", "cfg,draft", "--json"});
+  std::erase(bench, "--emulate");
+  std::erase(bench, "4");
+  const Outcome outcome = run(bench);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json report = outcome.json();
+  std::vector<double> off;
+  for (const nlohmann::json& row : report["rows"]) {
+    EXPECT_FALSE(row.contains("emulated"));
+    const double predicted = row["predicted_seconds"];
+    EXPECT_GT(predicted, 0) << row;
+    EXPECT_NEAR(row["predicted_off"].get<double>(),
+                predicted / row["seconds"].get<double>() - 1, 1e-12);
+    if (row["workers"] > 1) {
+      off.push_back(std::abs(row["predicted_off"].get<double>()));
+    }
+  }
+  const nlohmann::json& prediction = report["prediction"];
+  EXPECT_EQ(prediction["settings"], off.size());
+  ASSERT_EQ(off.size(), 4U);
+  std::ranges::sort(off);
+  EXPECT_DOUBLE_EQ(prediction["median_off"], (off[1] + off[2]) / 2);
+  EXPECT_EQ(prediction["worst_off"], off.back());
+  EXPECT_GT(prediction["row_ms"], 0);
+  EXPECT_GT(prediction["solo_speed"], 0);
+  EXPECT_NE(folder.read("out/report.html").find("<td data-head='predicted'>"),
+            std::string::npos);
+
+  // A process was killed when all was measured and nothing foretold.
+  std::string measured;
+  std::size_t num_foretold = 0;
+  for (const std::string& line : lines_of(folder.read("out/runs.jsonl"))) {
+    const bool is_foretold = line.find("\"repeat\":-2") != std::string::npos;
+    num_foretold += is_foretold ? 1 : 0;
+    measured += is_foretold ? "" : line + "\n";
+  }
+  EXPECT_EQ(num_foretold, 2 * report["rows"].size());
+  (void)folder.write("out/runs.jsonl", measured);
+  const nlohmann::json again = run(bench).json();
+  for (std::size_t i = 0; i < report["rows"].size(); ++i) {
+    EXPECT_EQ(again["rows"][i]["seconds"], report["rows"][i]["seconds"]);
+    EXPECT_GT(again["rows"][i]["predicted_seconds"], 0);
   }
 }
 

@@ -216,7 +216,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
     reader.expect_documented(outcome.json(), "bench methods");
   };
   look_at_methods({"--random-weights", shape, "--steps", "2", "--method",
-                   "picard", "--workers", "1", "--repeats", "1",
+                   "picard", "--workers", "2", "--repeats", "1",
                    "--guidance-interval", ":5", "--calibrate", "--out",
                    figures});
   reader.expect_documented(nlohmann::json::parse(folder.read("methods.json")),
