@@ -23,6 +23,7 @@
 #include "actors/cli/bench_report.h"
 #include "actors/cli/compare_files.h"
 #include "actors/cli/execution_class.h"
+#include "actors/cli/job_layout.h"
 #include "actors/cli/json_fields.h"
 #include "actors/cli/json_rows.h"
 #include "actors/cli/method_choice.h"
@@ -192,25 +193,34 @@ std::vector<std::string> conditions_of(const JobRequest& request) {
   return names;
 }
 
-/// Initial latents [1, C, H, W] of a picture, moved by noise of 1e-6.
-Tensor moved_start(const JobRequest& request, std::uint64_t index) {
+/// Gives the job's pictures initial latents that noise of 1e-6 has moved.
+void move_starts(JobRequest& request) {
   constexpr float kMove = 1e-6F;
   const Shape& shape = request.source.latent_shape();
-  Tensor start(shape, DType::f32);
-  make_noise(request.job, {}, request.schedule)->initial(index, start);
+  const auto noise = make_noise(request.job, {}, request.schedule);
+  // A row for each index from 0 on: those before the first are not used.
+  Tensor starts(with_rows(static_cast<std::int64_t>(request.job.end), shape),
+                DType::f32);
+  std::ranges::fill(starts.span<float>(), 0.0F);
   Tensor move(shape, DType::f32);
-  // No run draws noise for this step.
-  fill_normal({.seed = request.job.seed,
-               .sample_index = index,
-               .step_index = ~std::uint32_t{0},
-               .purpose = NoisePurpose::step},
-              move);
-  Tensor moved(with_rows(1, shape), DType::f32);
-  for (std::size_t i = 0; i < start.span<float>().size(); ++i) {
-    moved.span<float>()[i] =
-        start.span<float>()[i] + kMove * move.span<float>()[i];
+  request.job.init_latents.clear();
+  for (std::uint64_t index = 0; index < request.job.end; ++index) {
+    Tensor start = starts.item(static_cast<std::int64_t>(index));
+    if (index >= request.job.begin) {
+      noise->initial(index, start);
+      // No run draws noise for this step.
+      fill_normal({.seed = request.job.seed,
+                   .sample_index = index,
+                   .step_index = ~std::uint32_t{0},
+                   .purpose = NoisePurpose::step},
+                  move);
+      for (std::size_t i = 0; i < move.span<float>().size(); ++i) {
+        start.span<float>()[i] += kMove * move.span<float>()[i];
+      }
+    }
+    request.job.init_latents.push_back(xxh3_64(start.bytes()));
   }
-  return moved;
+  request.init_latents = std::move(starts);
 }
 
 /// Keeps the latents of a run, and the spans of its passes through the network.
@@ -257,6 +267,13 @@ struct Reference {
   Image picture;
 };
 
+/// Sets of --quality pictures that the sequential run draws. The first has the
+/// noise of all settings, the others have noise of their own: distances between
+/// two sets are those that chance makes.
+constexpr std::uint64_t kSeedSets = 5;
+/// Pictures of one job that is judged: a stopped bench loses no more.
+constexpr std::uint64_t kJudgedTogether = 32;
+
 /// Runs what the log lacks.
 class MethodsBench {
  public:
@@ -279,15 +296,17 @@ class MethodsBench {
       each_missing(grid, index, [&](const GridRow& row, int) {
         expect(row);
         if (&row == &grid.rows.front()) {
-          std::ranges::for_each(
-              grid.probes, [this](const GridRow& probe) { expect(probe); });
+          std::ranges::for_each(grid.probes, [this](const GridRow& probe) {
+            expect(probe, probe.request.num_samples());
+          });
         }
       });
       each_unforetold(grid, index, [this](const GridRow& row) { expect(row); });
     });
-    each_unjudged([this](const Grid&, const GridRow& row, std::uint64_t) {
-      expect(row);
-    });
+    each_unjudged(
+        [this](const Grid&, const GridRow& row, config::SampleRange range) {
+          expect(row, range.size());
+        });
     each_picture([this](const Grid& grid, std::uint64_t index) {
       // Also warms up what the first run of a process prepares.
       const Reference reference = reference_of(grid.rows.front(), index);
@@ -299,20 +318,18 @@ class MethodsBench {
         foretell(grid, row, index, pace);
       });
     });
-    each_unjudged([this](const Grid& grid, const GridRow& row,
-                         std::uint64_t index) { judge(grid, row, index); });
+    each_unjudged(
+        [this](const Grid& grid, const GridRow& row,
+               config::SampleRange range) { judge(grid, row, range); });
     printer_.finish();
   }
 
  private:
-  static std::int64_t calls_of(const JobRequest& request) {
-    return static_cast<std::int64_t>(request.num_samples()) *
-           request.schedule.num_model_calls();
-  }
-  /// The row's pictures are to be drawn: a probe has several.
-  void expect(const GridRow& row) {
-    progress_.samples_total += row.request.num_samples();
-    progress_.calls_total += calls_of(row.request);
+  /// So many pictures of the row are to be drawn.
+  void expect(const GridRow& row, std::uint64_t pictures = 1) {
+    progress_.samples_total += pictures;
+    progress_.calls_total += static_cast<std::int64_t>(pictures) *
+                             row.request.schedule.num_model_calls();
   }
   /// Before others of a repeat the sequential run, if need be again: what is
   /// compared is measured in one process.
@@ -357,8 +374,8 @@ class MethodsBench {
     }
   }
 
-  /// The first pictures by each setting, and by the sequential run as many
-  /// others.
+  /// Pictures that are not judged yet, kJudgedTogether at most: the first of
+  /// --quality by each setting, and all seed sets by the sequential run.
   template <typename Call>
   void each_unjudged(const Call& call) {
     if (classifier_ == nullptr) {
@@ -369,29 +386,50 @@ class MethodsBench {
       const std::uint64_t first = grid.all.job.begin;
       for (const GridRow& row : grid.rows) {
         const bool is_sequential = &row == &grid.rows.front();
-        const std::uint64_t end = first + (is_sequential ? 2 : 1) * count;
-        for (std::uint64_t index = first; index < end; ++index) {
-          if (!log_.has(grid.steps, row.name, index, kQualityRun)) {
-            call(grid, row, index);
+        const std::uint64_t end =
+            first + (is_sequential ? kSeedSets : 1) * count;
+        const auto is_missing = [&](std::uint64_t index) {
+          return !log_.has(grid.steps, row.name, index, kQualityRun);
+        };
+        config::SampleRange range{first, first};
+        while (range.end < end) {
+          range.begin = range.end;
+          while (range.end < end && is_missing(range.end) &&
+                 range.size() < kJudgedTogether) {
+            ++range.end;
+          }
+          if (range.size() > 0) {
+            call(grid, row, range);
+          } else {
+            ++range.end;
           }
         }
       }
     }
   }
 
-  void judge(const Grid& grid, const GridRow& row, std::uint64_t index) {
-    const Run run = draw(row, index);
-    PictureClassifier::Judgement judgement =
-        classifier_->judge(picture_of(run.latents.at(index)));
-    log_.add({.steps = grid.steps,
-              .name = row.name,
-              .index = index,
-              .repeat = kQualityRun,
-              .seconds = run.result.wall_seconds,
-              .nfe = run.result.nfe,
-              .rounds = run.result.rounds,
-              .label = judgement.label,
-              .features = std::move(judgement.features)});
+  /// Bytes do not depend on workers and neighbours, and nothing is timed: so
+  /// all cores draw the pictures, as one job.
+  void judge(const Grid& grid, const GridRow& row, config::SampleRange range) {
+    const GridRow wide{.name = row.name,
+                       .role = row.role,
+                       .request = on_all_cores(row.request)};
+    const Run run = draw(wide, range, nullptr, false);
+    for (const SampleReport& report : run.result.samples) {
+      const std::uint64_t index = report.sample_index;
+      PictureClassifier::Judgement judgement =
+          classifier_->judge(picture_of(run.latents.at(index)));
+      log_.add({.steps = grid.steps,
+                .name = row.name,
+                .index = index,
+                .repeat = kQualityRun,
+                .seconds =
+                    run.result.wall_seconds / static_cast<double>(range.size()),
+                .nfe = report.progress.nfe,
+                .rounds = report.progress.rounds,
+                .label = judgement.label,
+                .features = std::move(judgement.features)});
+    }
   }
 
   /// One picture, on modelled devices where the bench has them.
@@ -407,8 +445,7 @@ class MethodsBench {
     request.job.begin = range.begin;
     request.job.end = range.end;
     if (row.role == RowRole::floor) {
-      request.init_latents = moved_start(request, range.begin);
-      request.job.init_latents = {xxh3_64(request.init_latents.bytes())};
+      move_starts(request);
     }
     RunObserver observer;
     JobSpec job = runner_.job_of({.observers = {&observer},
@@ -426,7 +463,8 @@ class MethodsBench {
                             "missing");
     check_measured(result);
     progress_.samples_done += request.num_samples();
-    progress_.calls_done += calls_of(request);
+    progress_.calls_done += static_cast<std::int64_t>(request.num_samples()) *
+                            request.schedule.num_model_calls();
     printer_.update(progress_, SteadyClock().now());
     return {std::move(result), std::move(observer.latents),
             bars_of(observer.spans)};
@@ -638,32 +676,55 @@ bool knows_classes(const JobRequest& request,
 void judge_rows(const Grid& grid, const BenchLog& log, std::size_t count,
                 const PictureClassifier& classifier,
                 std::span<SettingRow> rows) {
-  const auto runs_of = [&](const std::string& name) {
-    return log.of(grid.steps, name, kQualityRun);
+  const bool has_labels = knows_classes(grid.all, classifier);
+  const auto accuracy_of = [&](std::span<const SettingRun> runs) {
+    const auto right = std::ranges::count_if(runs, [&](const SettingRun& run) {
+      return run.label == grid.all.class_of(run.index);
+    });
+    return static_cast<double>(right) / static_cast<double>(count);
   };
   const std::string& sequential = grid.rows.front().name;
-  const auto truth = features_of(runs_of(sequential));
-  const auto reference = std::span(truth).first(count);
-  const bool has_labels = knows_classes(grid.all, classifier);
-  for (SettingRow& row : rows) {
-    const std::vector<SettingRun> all = runs_of(row.name);
-    const auto runs = std::span(all).first(count);
-    const auto features = features_of(runs);
-    row.quality = QualityFigures{
-        .pictures = count,
-        .noise = row.name == sequential ? "other" : "paired",
-        .frechet = frechet_distance(row.name == sequential
-                                        ? std::span(truth).subspan(count, count)
-                                        : std::span(features),
-                                    reference)};
-    if (has_labels) {
-      const auto right =
-          std::ranges::count_if(runs, [&](const SettingRun& run) {
-            return run.label == grid.all.class_of(run.index);
-          });
-      row.quality->accuracy =
-          static_cast<double>(right) / static_cast<double>(count);
+  const auto truth = log.of(grid.steps, sequential, kQualityRun);
+  std::vector<std::vector<std::vector<float>>> sets;
+  std::vector<double> accuracies;
+  std::vector<double> distances;  // of each two sets
+  for (std::size_t i = 0; i < kSeedSets; ++i) {
+    const auto set = std::span(truth).subspan(i * count, count);
+    sets.push_back(features_of(set));
+    accuracies.push_back(accuracy_of(set));
+    for (std::size_t other = 0; other < i; ++other) {
+      distances.push_back(frechet_distance(sets[i], sets[other]));
     }
+  }
+  const Range chance = {std::ranges::min(distances),
+                        std::ranges::max(distances)};
+  for (SettingRow& row : rows) {
+    const std::vector<SettingRun> all =
+        log.of(grid.steps, row.name, kQualityRun);
+    const auto runs = std::span(all).first(count);
+    row.quality = QualityFigures{.pictures = count};
+    if (has_labels) {
+      row.quality->accuracy = accuracy_of(runs);
+    }
+    if (row.name == sequential) {
+      row.quality->noise = "other";
+      row.quality->frechet = median_of(distances);
+      row.quality->frechet_range = chance;
+      if (has_labels) {
+        row.quality->accuracy_range = {std::ranges::min(accuracies),
+                                       std::ranges::max(accuracies)};
+      }
+      continue;
+    }
+    const auto features = features_of(runs);
+    std::vector<double> others;
+    for (std::size_t i = 1; i < kSeedSets; ++i) {
+      others.push_back(frechet_distance(features, sets[i]));
+    }
+    row.quality->noise = "paired";
+    row.quality->frechet = frechet_distance(features, sets.front());
+    row.quality->frechet_other = median_of(others);
+    row.quality->is_within_chance = *row.quality->frechet_other <= chance.most;
   }
 }
 
@@ -913,6 +974,13 @@ int bench_methods(Invocation& invocation) {
   const std::vector<Grid> grids = grids_of(config);
   const JobRequest& all = grids.front().all;
   const auto classifier = classifier_of(config, all);
+  for (const Grid& grid : grids) {
+    for (const GridRow& row : grid.rows) {
+      if (classifier) {
+        (void)on_all_cores(row.request);  // there is room for it
+      }
+    }
+  }
   prepare(paths);
   std::vector<std::string> notes = all.notes;
   if (classifier && config.quality < classifier->num_features()) {

@@ -37,8 +37,8 @@ void PaceSamples::add_busy(std::size_t probe, std::span<const PassBar> passes) {
   }
 }
 
-/// Returns those that are not the first of their worker. Of one step there are
-/// no others.
+/// Returns the seconds of passes that are not the first of their worker. A run
+/// of one step has first passes alone: then the seconds of one of these.
 std::vector<double> PaceSamples::add(std::span<const PassBar> passes) {
   std::map<int, double> firsts;
   std::vector<double> later;

@@ -25,13 +25,30 @@ struct ReportColumn {
   bool is_short = true;  ///< a terminal has it, too
 };
 
-std::string quality_text(const SettingRow& row, bool accuracy) {
-  if (!row.quality || (accuracy && !row.quality->accuracy)) {
-    return "";
-  }
-  return accuracy ? fmt::format("{:.0f} %", 100 * *row.quality->accuracy)
-                  : fmt::format("{:.3g}, {}", row.quality->frechet,
-                                row.quality->noise);
+std::string accuracy_text(const SettingRow& row) {
+  return row.quality && row.quality->accuracy
+             ? fmt::format("{:.1f} %", 100 * *row.quality->accuracy)
+             : "";
+}
+
+/// Equal pictures are no distance apart, but for rounding.
+std::string distance_text(double frechet) {
+  return frechet < 1e-6 ? "0" : fmt::format("{:.3g}", frechet);
+}
+
+std::string paired_text(const SettingRow& row) {
+  return row.quality && row.quality->frechet_other
+             ? distance_text(row.quality->frechet)
+             : "";
+}
+
+std::string other_text(const SettingRow& row) {
+  return row.quality
+             ? fmt::format(
+                   "{:.3g}{}",
+                   row.quality->frechet_other.value_or(row.quality->frechet),
+                   row.quality->is_within_chance.value_or(true) ? "" : " FAR")
+             : "";
 }
 
 std::string decibels(const std::optional<double>& psnr, const SettingRow& row) {
@@ -117,14 +134,18 @@ std::vector<ReportColumn> report_columns(const MethodsReport& report) {
     columns.push_back({"accuracy",
                        "share of the pictures of --quality whose class the "
                        "model's classifier names first",
-                       [](Row r) { return quality_text(r, true); }});
+                       accuracy_text});
     columns.push_back(
         {"Fréchet",
-         "distance of these pictures from the sequential run's, in the "
-         "classifier's features. Paired: both are of the same noise. Other: "
-         "the sequential run's own pictures of other noise, the distance that "
-         "chance makes",
-         [](Row r) { return quality_text(r, false); }});
+         "distance of these pictures from the sequential run's of the same "
+         "noise, in the classifier's features",
+         paired_text});
+    columns.push_back(
+        {"by chance",
+         "the same from the sequential run's pictures of other noise, median "
+         "of four sets; of the sequential run: between two of its own five "
+         "sets, median. FAR: larger than between any two of these",
+         other_text});
   }
   return columns;
 }
@@ -184,19 +205,36 @@ std::string how_measured(const MethodsReport& report) {
                 (report.bits.empty() ? "" : ", bits " + report.bits));
 }
 
-/// Of PredictionFigures; empty: there are none.
-std::string how_predicted(const MethodsReport& report) {
-  if (!report.prediction) {
-    return "";
+/// Sentences on all rows: how well emulation foretells them, and what chance
+/// makes of pictures.
+std::vector<std::string> remarks(const MethodsReport& report) {
+  std::vector<std::string> all;
+  if (report.prediction) {
+    const auto& [settings, off, pace] = *report.prediction;
+    all.push_back(fmt::format(
+        "Emulation is {:.1f} % off (median) and {:.1f} % at worst, of {} "
+        "settings of several workers: a row takes {:.2f} ms, each further row "
+        "{:.2f} of that, a worker alone is {:.2f} times as fast.",
+        100 * off.median, 100 * off.worst, settings, pace.row_ms,
+        pace.row_slope, pace.solo_speed));
   }
-  const auto& [settings, off, pace] = *report.prediction;
-  return fmt::format(
-      "Emulation is {:.1f} % off (median) and {:.1f} % at worst, of {} "
-      "settings "
-      "of several workers: a row takes {:.2f} ms, each further row {:.2f} of "
-      "that, a worker alone is {:.2f} times as fast",
-      100 * off.median, 100 * off.worst, settings, pace.row_ms, pace.row_slope,
-      pace.solo_speed);
+  for (const SettingRow& row : report.rows) {
+    if (row.quality && row.quality->frechet_range) {
+      const QualityFigures& quality = *row.quality;
+      std::string text = fmt::format(
+          "Five seed sets of {} by the sequential run of {} steps: Fréchet "
+          "distances of {:.3g} to {:.3g}",
+          counted(quality.pictures, "picture"), row.steps,
+          quality.frechet_range->least, quality.frechet_range->most);
+      if (quality.accuracy_range) {
+        text += fmt::format(", accuracy of {:.1f} to {:.1f} %",
+                            100 * quality.accuracy_range->least,
+                            100 * quality.accuracy_range->most);
+      }
+      all.push_back(text + ".");
+    }
+  }
+  return all;
 }
 
 constexpr std::string_view kStyle = R"(
@@ -312,8 +350,8 @@ std::string ranked_table(const MethodsReport& report) {
       text += "\n";
     }
   }
-  if (const std::string how = how_predicted(report); !how.empty()) {
-    text += "\n" + wrapped("", how, 0);
+  for (const std::string& remark : remarks(report)) {
+    text += "\n" + wrapped("", remark, 0);
   }
   text += "\n*         no other row is as fast and as near\n";
   for (const ReportColumn& column : columns) {
@@ -477,8 +515,8 @@ std::string report_html(const MethodsReport& report) {
       "<p>{}. Compared with the sequential run in the same "
       "process.</p>\n",
       xml_escaped(how_measured(report)));
-  if (const std::string how = how_predicted(report); !how.empty()) {
-    html += "<p>" + how + ".</p>\n";
+  for (const std::string& remark : remarks(report)) {
+    html += "<p>" + xml_escaped(remark) + "</p>\n";
   }
   for (const int steps : report.steps) {
     html += fmt::format("<h2>{} steps</h2>\n", steps);

@@ -35,12 +35,27 @@ void visit_fields(auto& visit, AnyConst<DecibelSpread> auto& r) {
   visit(or_null({"worst", "of them; null: all pictures are equal"}), r.worst);
 }
 
+/// The least and the most of a figure.
+struct Range {
+  double least = 0;
+  double most = 0;
+};
+
+void visit_fields(auto& visit, AnyConst<Range> auto& r) {
+  visit({"least", "of them"}, r.least);
+  visit({"most", "of them"}, r.most);
+}
+
 /// Pictures of a setting as a classifier sees them.
 struct QualityFigures {
   std::uint64_t pictures = 0;
   std::string noise = {};
   std::optional<double> accuracy = {};
+  std::optional<Range> accuracy_range = {};
   double frechet = 0;
+  std::optional<Range> frechet_range = {};
+  std::optional<double> frechet_other = {};
+  std::optional<bool> is_within_chance = {};
 };
 
 void visit_fields(auto& visit, AnyConst<QualityFigures> auto& r) {
@@ -53,10 +68,23 @@ void visit_fields(auto& visit, AnyConst<QualityFigures> auto& r) {
          "share whose class the classifier names first; absent where the job "
          "has classes that it does not know"},
         r.accuracy);
+  visit({"accuracy_range", "of the sequential run: of its five seed sets"},
+        r.accuracy_range);
   visit({"frechet_distance",
-         "in the classifier's features, from the sequential run's pictures; "
-         "of the sequential run: from its pictures of other noise"},
+         "in the classifier's features, from the sequential run's pictures of "
+         "the same noise; of the sequential run: the median of the distances "
+         "between two of its five seed sets"},
         r.frechet);
+  visit({"frechet_range", "of the sequential run: of these distances"},
+        r.frechet_range);
+  visit({"frechet_other",
+         "the same from the sequential run's sets of other noise, median; "
+         "absent of the sequential run"},
+        r.frechet_other);
+  visit({"within_chance",
+         "true: frechet_other is no larger than the largest distance between "
+         "two seed sets; absent of the sequential run"},
+        r.is_within_chance);
 }
 
 /// What a row of the bench is beside a method's setting.

@@ -563,6 +563,18 @@ JobRequest baseline_of(const JobRequest& request, int threads) {
   return baseline;
 }
 
+JobRequest on_all_cores(const JobRequest& request) {
+  JobRequest wide = request;
+  wide.is_emulated = false;
+  if (!wide.devices.front().is_gpu()) {
+    wide.num_threads = 1;
+    wide.devices.front().workers = num_usable_cores();
+  }
+  wide.required_bytes = host_bytes(wide);
+  check_memory(wide);
+  return wide;
+}
+
 void lay_out(const config::Config& config, const Gpus& gpus,
              JobRequest& request) {
   make_plan(config, request);

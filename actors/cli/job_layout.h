@@ -27,6 +27,10 @@ void settle_method(const config::Config& config,
 /// method. `threads`: of a worker of the CPU.
 [[nodiscard]] JobRequest baseline_of(const JobRequest& request, int threads);
 
+/// The same job, where CPUs compute it, by a worker with one thread on each
+/// core. Its bytes are the same. Errors: as check_memory.
+[[nodiscard]] JobRequest on_all_cores(const JobRequest& request);
+
 /// Notes that the job's method ends no sooner than whole samples would, each on
 /// one worker, with this process's workers and `others`. On CPUs only: a row
 /// takes them the same time in any pass.

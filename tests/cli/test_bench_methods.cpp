@@ -317,10 +317,17 @@ TEST(BenchMethods, CalibratesWithoutTimes) {
 
 TEST(BenchMethods, JudgesPicturesByTheModelsClassifier) {
   const TempFolder folder;
-  const Outcome outcome =
-      run({"bench", "methods", "-m", TROUPE_DEMO, "--emulate", "2", "--steps",
-           "3", "--class", "faces,hearts", "-n", "1", "--quality", "4",
-           "--method", "cfg,stale", "--out", folder.path("out"), "--json"});
+  const std::vector<std::string> bench = {"bench",     "methods",
+                                          "-m",        TROUPE_DEMO,
+                                          "--emulate", "2",
+                                          "--steps",   "3",
+                                          "--class",   "faces,hearts",
+                                          "-n",        "1",
+                                          "--quality", "4",
+                                          "--method",  "cfg,picard,draft,stale",
+                                          "--out",     folder.path("out"),
+                                          "--json"};
+  const Outcome outcome = run(bench);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json report = outcome.json();
   const auto& sequential = row_of(report, "sequential")["quality"];
@@ -330,12 +337,59 @@ TEST(BenchMethods, JudgesPicturesByTheModelsClassifier) {
   EXPECT_EQ(sequential["noise"], "other");
   EXPECT_NE(outcome.err.find("--quality 4 is below the classifier's"),
             std::string::npos);
-  // The same pictures; the sequential run's are compared with others.
+  // The same pictures as the sequential run's first set.
   EXPECT_NEAR(cfg["frechet_distance"], 0, 1e-6);
-  EXPECT_GT(sequential["frechet_distance"], 0.01);
   EXPECT_EQ(cfg["accuracy"], sequential["accuracy"]);
+  EXPECT_EQ(cfg["within_chance"], true);
+  // Of the ten distances between two of its five sets.
+  const nlohmann::json& chance = sequential["frechet_range"];
+  EXPECT_GT(chance["least"], 0.01);
+  EXPECT_GE(sequential["frechet_distance"], chance["least"]);
+  EXPECT_GE(chance["most"], sequential["frechet_distance"]);
+  EXPECT_LE(sequential["accuracy_range"]["least"], sequential["accuracy"]);
+  EXPECT_GE(sequential["accuracy_range"]["most"], sequential["accuracy"]);
+  for (const nlohmann::json& row : report["rows"]) {
+    const nlohmann::json& quality = row["quality"];
+    if (row["name"] != "sequential") {
+      EXPECT_EQ(quality["within_chance"].get<bool>(),
+                quality["frechet_other"] <= chance["most"])
+          << row;
+    }
+  }
   EXPECT_GT(row_of(report, "stale --segments 2")["quality"]["frechet_distance"],
             0.001);
+
+  // Drawn together they are what they are alone: every second line is lost, so
+  // a job has one picture.
+  std::map<std::string, nlohmann::json> judged;
+  std::string part;
+  for (const std::string& line : lines_of(folder.read("out/runs.jsonl"))) {
+    const nlohmann::json run = nlohmann::json::parse(line);
+    if (!run.contains("features")) {
+      part += line + "\n";
+      continue;
+    }
+    EXPECT_FALSE(run["features"].empty());
+    const int index = run["index"];
+    judged[run["name"].get<std::string>() + std::to_string(index)] = run;
+    part += index % 2 == 0 ? line + "\n" : "";
+  }
+  EXPECT_EQ(judged.size(), 5 * 4 + 4 * (report["rows"].size() - 1));
+  (void)folder.write("out/runs.jsonl", part);
+  const Outcome again = run(bench);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.json()["rows"], report["rows"]);
+  for (const std::string& line : lines_of(folder.read("out/runs.jsonl"))) {
+    const nlohmann::json run = nlohmann::json::parse(line);
+    if (run.contains("features")) {
+      const nlohmann::json& together =
+          judged.at(run["name"].get<std::string>() +
+                    std::to_string(run["index"].get<int>()));
+      for (const char* key : {"features", "label", "nfe", "rounds"}) {
+        EXPECT_EQ(run[key], together[key]) << run["name"] << " " << key;
+      }
+    }
+  }
 }
 
 TEST(BenchMethods, RefusesBeforeWorkWhatDoesNotFit) {
