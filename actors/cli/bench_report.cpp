@@ -240,32 +240,38 @@ std::vector<std::string> remarks(const MethodsReport& report) {
 constexpr std::string_view kStyle = R"(
 :root{color-scheme:light}
 body{font:16px/1.5 system-ui,sans-serif;color:#222;margin:0 auto;
- padding:1rem;max-width:76rem}
+ padding:1rem;max-width:80rem}
 h1{font-size:1.4rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2rem}
 .emulated{background:#fff3cd;border:1px solid #d9b84a;padding:.5rem .75rem}
-figure{margin:1rem 0}figure svg{max-width:100%;height:auto}
+.plots{display:flex;flex-wrap:wrap;gap:1rem 3rem}
+figure{margin:1rem 0;max-width:28rem}figcaption{font-size:.9rem;color:#555}
+figure svg{max-width:100%;height:auto}
+.table{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;
- font-size:.85rem}
-th,td{padding:.3rem .5rem;text-align:right;border-bottom:1px solid #ddd;
+ font-size:.8rem}
+th,td{padding:.3rem .35rem;text-align:right;border-bottom:1px solid #ddd;
  white-space:nowrap}
-th:first-child,td:first-child{text-align:left;white-space:normal}
+th:first-child,td:first-child{text-align:left;white-space:normal;
+ min-width:10rem}
 td small{display:block;color:#666}
 tr.front td:first-child{border-left:4px solid #0072b2}
 tr.reference{background:#f5f5f5}tr.bug{background:#fbdcd6}
 dt{font-weight:bold;margin-top:.5rem}dd{margin:0 0 0 1rem}
 code{overflow-wrap:anywhere;background:#f2f2f2;padding:0 .2rem}
 @media(max-width:800px){
- thead{display:none}table,tbody,tr,td{display:block}
- tr{border:1px solid #ccc;margin:.75rem 0;padding:.25rem}
- td{display:flex;justify-content:space-between;border:0;padding:.1rem .4rem}
- td::before{content:attr(data-head);color:#555}
- td:first-child{display:block;font-weight:bold}
+ thead{display:none}table,tbody{display:block}
+ tr{display:grid;grid-template-columns:1fr 1fr;border:1px solid #ccc;
+  margin:.75rem 0;padding:.25rem}
+ td{display:flex;flex-wrap:wrap;justify-content:space-between;border:0;
+  padding:.1rem .4rem}
+ td::before{content:attr(data-head);color:#555;margin-right:.5rem}
+ td:first-child{display:block;grid-column:1/3;font-weight:bold}
  td:first-child::before{content:none}td small{font-weight:normal}}
 )";
 
 std::string rows_html(const MethodsReport& report, int steps,
                       const std::vector<ReportColumn>& columns) {
-  std::string html = "<table><thead><tr><th>setting</th>";
+  std::string html = "<div class='table'><table><thead><tr><th>setting</th>";
   for (const ReportColumn& column : columns) {
     html += fmt::format("<th>{}</th>", column.head);
   }
@@ -290,7 +296,7 @@ std::string rows_html(const MethodsReport& report, int steps,
     }
     html += "</tr>\n";
   }
-  return html + "</tbody></table>\n";
+  return html + "</tbody></table></div>\n";
 }
 
 std::string item_html(std::string_view term, const std::string& text) {
@@ -520,19 +526,20 @@ std::string report_html(const MethodsReport& report) {
   }
   for (const int steps : report.steps) {
     html += fmt::format("<h2>{} steps</h2>\n", steps);
+    html += "<div class='plots'>\n";
     if (const std::string svg = front_svg(report, steps); !svg.empty()) {
       html += "<figure>" + svg +
               "<figcaption>Exact settings have no error, and are not "
               "drawn. A number is the setting's window, segments or "
               "steps.</figcaption></figure>\n";
     }
-    html += rows_html(report, steps, columns);
     html += "<figure>" + passes_svg(report, steps) +
             "<figcaption>Network calls of the first picture: the sequential "
             "run, settings that no other row beats in speed and error, and "
             "the two of lowest efficiency. Steps are dark and pale in turn; "
             "each segment of a network has a colour of its own.</figcaption>"
-            "</figure>\n";
+            "</figure>\n</div>\n" +
+            rows_html(report, steps, columns);
   }
   if (const std::string svg = tolerance_svg(report); !svg.empty()) {
     html += "<h2>Tolerance of picard</h2>\n<figure>" + svg + "</figure>\n";
