@@ -30,6 +30,8 @@ constexpr Setting kSettings[] = {
     {"taa --window 8"},
     {"draft --window 2"},
     {"draft --window 3"},
+    {"draft --window 4"},
+    {"draft --window 8"},
     {"draft --window 2 --anchor fresh"},
     {"chords --window 4"},
     {"chords --window 8"},
