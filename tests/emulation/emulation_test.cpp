@@ -10,6 +10,7 @@
 
 #include "actors/emulation/emulate.h"
 #include "tests/actors/job_support.h"
+#include "tests/actors/observed_job.h"
 #include "tests/actors/toy_evaluator.h"
 
 namespace troupe::actors::emulation {
@@ -157,6 +158,25 @@ TEST(Emulation, LeavesValuesWhereTheyAreInOneMemory) {
   machine.link_us = 1000;
   EXPECT_DOUBLE_EQ(seconds_on({.kind = MethodKind::batch}, 1, machine),
                    kSteps * 0.040 + 0.003);
+}
+
+TEST(Emulation, HasTheSameBytesInOneMemory) {
+  for (const MethodOptions& method : every_method()) {
+    const auto latents_on = [&method](bool shares_memory) {
+      ObservedJob job(method);
+      job.spec.workers = cpu_workers(2);
+      Machine machine = free_machine(2);
+      machine.link_us = 100;
+      machine.shares_memory = shares_memory;
+      machine.solo_speed = 1.2;
+      machine.segment_shares.assign(
+          static_cast<std::size_t>(samplers::num_segments(method)), 0.5);
+      (void)emulate(job.spec, machine, 1);
+      return std::move(job.seen.latents);
+    };
+    expect_same(latents_on(true), latents_on(false),
+                std::string(method.kind->name));
+  }
 }
 
 TEST(Emulation, DrawsSlownessFromWhatWasSeen) {
