@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "config/enum_names.h"
+#include "config/python_json.h"
 #include "config/suggest.h"
+#include "kernels/core/error.h"
 #include "kernels/core/fields.h"
 #include "samplers/options.h"
 
@@ -132,6 +134,45 @@ class FieldReader {
     out = table[index_of(key, value, names)];
   }
   Reader& self() { return static_cast<Reader&>(*this); }
+};
+
+/// A FieldReader of one object of a file that Troupe writes. The reader keeps
+/// the keys that callers asked for.
+template <typename Reader, typename Json>
+class ObjectReader : public FieldReader<Reader, Json> {
+ protected:
+  /// Errors name `place`, and have the hint. All three must outlive the reader.
+  ObjectReader(const std::string& place, const Json& in, const char* hint)
+      : place_(place), in_(in), hint_(hint) {}
+
+  const Json* find(const char* key) {
+    known_.emplace_back(key);
+    const auto found = in_.find(key);
+    return found == in_.end() ? nullptr : &*found;
+  }
+  [[noreturn]] void refuse(const char* key, const Json& value,
+                           std::string_view expected) const {
+    throw Error(Errc::corrupt_file, place_ + ": " + key,
+                "got " + shown(value) + ", expected " + std::string(expected),
+                hint_);
+  }
+  /// Keys of the object that nobody asked for.
+  [[nodiscard]] std::vector<std::string> unknown_keys() const {
+    std::vector<std::string> unknown;
+    for (const auto& item : in_.items()) {
+      if (std::ranges::find(known_, item.key()) == known_.end()) {
+        unknown.push_back(item.key());
+      }
+    }
+    return unknown;
+  }
+
+  const std::string& place_;
+  const Json& in_;
+  std::vector<std::string> known_;
+
+ private:
+  const char* hint_;
 };
 
 }  // namespace troupe::config

@@ -71,13 +71,12 @@ constexpr std::size_t kMostRecipeBytes = std::size_t{1} << 20U;
 constexpr const char* kHint =
     "the recipe is not as troupe wrote it: use the image as it was made";
 
-/// Reads one object of a recipe key by key, and keeps the keys it was asked
-/// for.
-class JsonReader : public FieldReader<JsonReader, json> {
+/// Reads one object of a recipe.
+class JsonReader : public ObjectReader<JsonReader, json> {
  public:
   /// `name`: what the object's keys are shown with, "schedule.".
   JsonReader(const std::string& place, const json& in, std::string name = {})
-      : place_(place), in_(in), name_(std::move(name)) {}
+      : ObjectReader(place, in, kHint), name_(std::move(name)) {}
 
   /// The object under a key.
   JsonReader section(const char* key) {
@@ -94,15 +93,12 @@ class JsonReader : public FieldReader<JsonReader, json> {
   /// a mistake, unless a newer version wrote it.
   void check_keys(bool by_newer) const {
     std::vector<std::string> unknown;
-    for (const auto& item : in_.items()) {
-      if (std::ranges::find(known_, item.key()) != known_.end()) {
-        continue;
-      }
-      unknown.push_back(shown(json(name_ + item.key())));
+    for (const std::string& key : unknown_keys()) {
+      unknown.push_back(shown(json(name_ + key)));
       if (!by_newer) {
         throw Error(Errc::corrupt_file, place_,
                     "the recipe has the unknown key " + unknown.back(),
-                    suggestion(item.key(), known_, kHint));
+                    suggestion(key, known_, kHint));
       }
     }
     if (!unknown.empty()) {
@@ -118,18 +114,6 @@ class JsonReader : public FieldReader<JsonReader, json> {
  private:
   friend FieldReader;
   using FieldReader::read;
-
-  const json* find(const char* key) {
-    known_.emplace_back(key);
-    const auto found = in_.find(key);
-    return found == in_.end() ? nullptr : &*found;
-  }
-  [[noreturn]] void refuse(const char* key, const json& value,
-                           std::string_view expected) const {
-    throw Error(Errc::corrupt_file, place_ + ": " + key,
-                "got " + shown(value) + ", expected " + std::string(expected),
-                kHint);
-  }
 
   void read(const char* key, const json& in, Verbatim& value) {
     expect(in.is_string(), key, in, "a text");
@@ -161,10 +145,7 @@ class JsonReader : public FieldReader<JsonReader, json> {
     read_text(key, in, value, parse_corner);
   }
 
-  const std::string& place_;
-  const json& in_;
   std::string name_;
-  std::vector<std::string> known_;
 };
 
 /// The numbers of "0.10.2"; empty for other texts.

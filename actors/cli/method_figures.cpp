@@ -24,16 +24,15 @@ constexpr const char* kTableHint =
     "make it anew with troupe bench methods --calibrate";
 
 /// Reads one object, whose every key it knows.
-class FigureReader : public config::FieldReader<FigureReader, json> {
+class FigureReader : public config::ObjectReader<FigureReader, json> {
  public:
   FigureReader(const std::string& place, const json& in)
-      : place_(place), in_(in) {}
+      : ObjectReader(place, in, kTableHint) {}
 
   void check_keys() const {
-    for (const auto& item : in_.items()) {
-      require(std::ranges::find(known_, item.key()) != known_.end(),
-              Errc::corrupt_file, place_,
-              "the unknown key " + config::shown(json(item.key())), kTableHint);
+    for (const std::string& key : unknown_keys()) {
+      throw Error(Errc::corrupt_file, place_,
+                  "the unknown key " + config::shown(json(key)), kTableHint);
     }
   }
 
@@ -41,18 +40,6 @@ class FigureReader : public config::FieldReader<FigureReader, json> {
   friend FieldReader;
   using FieldReader::read;
 
-  const json* find(const char* key) {
-    known_.emplace_back(key);
-    const auto found = in_.find(key);
-    return found == in_.end() ? nullptr : &*found;
-  }
-  [[noreturn]] void refuse(const char* key, const json& value,
-                           std::string_view expected) const {
-    throw Error(
-        Errc::corrupt_file, place_ + ": " + key,
-        "got " + config::shown(value) + ", expected " + std::string(expected),
-        kTableHint);
-  }
   void read(const char* key, const json& in, samplers::SigmaRange& out) {
     expect(in.is_string(), key, in, "a text");
     out = config::parse_sigma_range(place_ + ": " + key, in.get<std::string>())
@@ -67,10 +54,6 @@ class FigureReader : public config::FieldReader<FigureReader, json> {
     visit_fields(part, out);
     part.check_keys();
   }
-
-  const std::string& place_;
-  const json& in_;
-  std::vector<std::string> known_;
 };
 
 bool is_figure(const MethodFigure& figure) {
