@@ -110,10 +110,12 @@ std::string proto_text() {
          proto.text();
 }
 
-/// Becomes whatever a member is initialised with.
+/// Becomes whatever a member is initialised with, where nothing is evaluated.
 struct Anything {
   template <typename T>
-  operator T() const;  // NOLINT(google-explicit-constructor)
+  operator T() const {  // NOLINT(google-explicit-constructor)
+    std::abort();
+  }
 };
 template <typename T, typename... Members>
 constexpr int num_members() {
