@@ -109,6 +109,10 @@ void visit_fields(Visitor& visit, T& r) {
                 "blocks of keys that attention merges; absent: all keys at "
                 "once"}),
         r.ring_blocks);
+  visit(hash_key(if_any({"guesses",
+                         "hashes of given trajectories that guesses come from; "
+                         "absent: none"})),
+        r.guesses);
   if constexpr (ShowsFields<Visitor>) {
     visit({"seed_text", "the same as seed, for readers of doubles (jq)"},
           std::to_string(r.seed));

@@ -13,17 +13,21 @@
 namespace troupe::actors {
 namespace {
 
-/// The job's noise with given latents in place of a draw.
-class GivenLatents final : public samplers::NoiseSource {
+/// The job's noise with what is given: latents in place of a draw, and
+/// trajectories that guesses come from.
+class GivenTensors final : public samplers::NoiseSource {
  public:
-  /// latents: [n, C, …]; row i for sample i, or one for all.
-  GivenLatents(Tensor latents, std::shared_ptr<samplers::NoiseSource> steps)
-      : latents_(std::move(latents)), steps_(std::move(steps)) {}
+  GivenTensors(const JobValues& values,
+               std::shared_ptr<samplers::NoiseSource> steps)
+      : latents_(values.init_latents),
+        guesses_(values.guesses),
+        steps_(std::move(steps)) {}
 
   void initial(std::uint64_t sample_index, Tensor& out) override {
-    const Tensor given = latents_.item(
-        latents_.dim(0) == 1 ? 0 : static_cast<std::int64_t>(sample_index));
-    std::memcpy(out.bytes().data(), given.bytes().data(), given.num_bytes());
+    if (latents_.empty()) {
+      return steps_->initial(sample_index, out);
+    }
+    copy(row_of(latents_, sample_index), out);
   }
   void step(std::uint64_t sample_index, int call, Tensor& out) override {
     steps_->step(sample_index, call, out);
@@ -31,9 +35,25 @@ class GivenLatents final : public samplers::NoiseSource {
   double uniform(std::uint64_t sample_index, int call) override {
     return steps_->uniform(sample_index, call);
   }
+  void guess(std::uint64_t sample_index, int point, Tensor& out) override {
+    if (guesses_.empty()) {
+      return steps_->guess(sample_index, point, out);
+    }
+    copy(row_of(guesses_, sample_index).item(point), out);
+  }
 
  private:
+  /// Row i is of sample i; one is of all.
+  static Tensor row_of(const Tensor& given, std::uint64_t sample_index) {
+    return given.item(
+        given.dim(0) == 1 ? 0 : static_cast<std::int64_t>(sample_index));
+  }
+  static void copy(const Tensor& from, Tensor& out) {
+    std::memcpy(out.bytes().data(), from.bytes().data(), from.num_bytes());
+  }
+
   Tensor latents_;
+  Tensor guesses_;
   std::shared_ptr<samplers::NoiseSource> steps_;
 };
 
@@ -115,9 +135,8 @@ std::shared_ptr<samplers::NoiseSource> make_noise(
   } else {
     noise = std::make_shared<samplers::PhiloxNoise>(job.seed);
   }
-  if (!job.init_latents.empty()) {
-    noise =
-        std::make_shared<GivenLatents>(values.init_latents, std::move(noise));
+  if (!job.init_latents.empty() || !job.guesses.empty()) {
+    noise = std::make_shared<GivenTensors>(values, std::move(noise));
   }
   return noise;
 }

@@ -63,7 +63,8 @@ struct JobParts {
     const std::vector<DeviceModel>& models,
     models::DenoiserTable table = models::denoiser_table());
 
-/// The job's noise; with given latents those instead of the first draw.
+/// The job's noise; with given latents those instead of the first draw, and
+/// with the given trajectories.
 [[nodiscard]] std::shared_ptr<samplers::NoiseSource> make_noise(
     const JobRecord& job, const JobValues& values,
     const samplers::Schedule& schedule);

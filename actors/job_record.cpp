@@ -26,9 +26,13 @@ class FieldHasher {
 
   template <typename T>
   void operator()(const FieldKey& key, const T& value) {
+    // A field that came later changes no name of a job without it.
     if constexpr (MaybeUnset<T>) {
-      // A field that came later changes no name of a job without it.
       if (key.is_absent && !value) {
+        return;
+      }
+    } else if constexpr (requires { value.empty(); }) {
+      if (key.is_absent && value.empty()) {
         return;
       }
     }
@@ -150,6 +154,14 @@ void check_cuts(const JobRecord& job, const models::DenoiserInfo& info) {
              counted(static_cast<std::size_t>(parts), "part"));
 }
 
+/// The number of hashes of given tensors: one for each sample, or one for all.
+void check_hashes(const char* field, const std::vector<std::uint64_t>& hashes,
+                  const JobRecord& job) {
+  expect(hashes.size() <= 1 || hashes.size() >= job.end, field,
+         "got " + std::to_string(hashes.size()) +
+             " hashes, expected none, one, or one per sample");
+}
+
 void check_samples(const JobRecord& job) {
   // As --samples has it.
   constexpr std::uint64_t kMostSamples = 10'000'000;
@@ -159,10 +171,8 @@ void check_samples(const JobRecord& job) {
          "begin, end",
          "no range of samples: " + std::to_string(job.begin) + " to " +
              std::to_string(job.end));
-  expect(job.init_latents.size() <= 1 || job.init_latents.size() >= job.end,
-         "init_latents",
-         "got " + std::to_string(job.init_latents.size()) +
-             " hashes, expected none, one, or one per sample");
+  check_hashes("init_latents", job.init_latents, job);
+  check_hashes("guesses", job.guesses, job);
 }
 
 void check_branches(const JobRecord& job,
@@ -237,6 +247,23 @@ void check_picture(const JobRecord& job, const models::ModelDescription& model,
           " pixels for pictures that are decoded");
 }
 
+/// row: the shape of what belongs to one hash.
+void check_given(const char* field, const std::vector<std::uint64_t>& hashes,
+                 const Tensor& given, const Shape& row) {
+  if (hashes.empty()) {
+    return expect(given.empty(), field, "values that nobody names");
+  }
+  const Shape shape = with_rows(static_cast<std::int64_t>(hashes.size()), row);
+  expect(
+      !given.empty() && given.dtype() == DType::f32 && given.shape() == shape,
+      field, "expected f32 of " + to_string(shape));
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    expect(
+        xxh3_64(given.item(static_cast<std::int64_t>(i)).bytes()) == hashes[i],
+        field, "row " + std::to_string(i) + " has another hash");
+  }
+}
+
 /// Checks the record and returns the model that it describes.
 models::ModelDescription checked_model(const JobRecord& job,
                                        models::DenoiserTable table) {
@@ -261,6 +288,9 @@ models::ModelDescription checked_model(const JobRecord& job,
           ", expected none or 2 to " + std::to_string(info.most_ring_blocks));
   const samplers::Schedule schedule = as_field(
       "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
+  expect(job.guesses.empty() ==
+             (job.method.initial_guess != samplers::InitialGuess::trajectory),
+         "guesses", "expected trajectories where guesses come from them alone");
   // A plan of its tasks is made.
   const auto num_blocks = static_cast<int>(info.blocks.size());
   expect(samplers::num_network_parts(job.method) <= num_blocks, "method",
@@ -328,21 +358,12 @@ void check(const JobRecord& job, const JobValues& values,
     as_field("conditions",
              [&] { model.denoiser->check_condition(found->second.get()); });
   }
-  const Tensor& given = values.init_latents;
-  if (job.init_latents.empty()) {
-    return expect(given.empty(), "init_latents", "latents that nobody names");
-  }
-  const Shape shape =
-      with_rows(static_cast<std::int64_t>(job.init_latents.size()),
-                Shape(job.latent_shape));
-  expect(
-      !given.empty() && given.dtype() == DType::f32 && given.shape() == shape,
-      "init_latents", "expected latents of " + to_string(shape));
-  for (std::size_t i = 0; i < job.init_latents.size(); ++i) {
-    expect(xxh3_64(given.item(static_cast<std::int64_t>(i)).bytes()) ==
-               job.init_latents[i],
-           "init_latents", "row " + std::to_string(i) + " has another hash");
-  }
+  const Shape latents(job.latent_shape);
+  check_given("init_latents", job.init_latents, values.init_latents, latents);
+  check_given(
+      "guesses", job.guesses, values.guesses,
+      with_rows(static_cast<std::int64_t>(job.schedule.timesteps.size() + 1),
+                latents));
 }
 
 }  // namespace troupe::actors

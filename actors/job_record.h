@@ -46,8 +46,8 @@ struct ClassRecord {
 
 /// A job as a value: all that a process needs to compute any of its tasks with
 /// the same bytes. It is made once, when a job is submitted, and never changes.
-/// It holds no path, host or key, and no tensor: conditions and given latents
-/// are named by their hashes (JobValues).
+/// It holds no path, host or key, and no tensor: conditions, given latents and
+/// trajectories are named by their hashes (JobValues).
 /// Its fields are listed once, in job_fields.h; actors/wire encodes it.
 struct JobRecord {
   ModelRecord model;
@@ -73,6 +73,9 @@ struct JobRecord {
   /// XXH3-64 of the given latents of each sample, or of one for all; empty:
   /// they are drawn.
   std::vector<std::uint64_t> init_latents;
+  /// The same of the given trajectories that guesses come from
+  /// (samplers::InitialGuess::trajectory).
+  std::vector<std::uint64_t> guesses;
   std::vector<ClassRecord> execution_classes;  ///< by number
   /// Height and width of the pictures, in pixels, where what is decoded is
   /// scaled and cut to them; empty: they stay as they are decoded.
@@ -98,6 +101,7 @@ struct JobRecord {
 struct JobValues {
   std::map<std::uint64_t, StoredCondition> conditions;
   Tensor init_latents;  ///< [n, C, …] f32 on the host, or empty
+  Tensor guesses;       ///< [n, calls + 1, C, …] f32 on the host, or empty
 };
 
 /// The name of a job: follows from every field but the model's name and the

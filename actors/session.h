@@ -189,8 +189,8 @@ struct RunValueKey {
 struct ConditionKey {
   std::uint64_t hash = 0;
 };
-/// The given latents of the job, at the coordinator's process: a parcel of one
-/// tensor.
+/// What is given for the samples of the job, at the coordinator's process: a
+/// parcel of "latents" (JobValues::init_latents), "guesses", or both.
 struct LatentsKey {
   std::uint64_t job = 0;  ///< hash_of its record
 };

@@ -174,6 +174,7 @@ struct Config {
   std::string grid;
   ExistsPolicy exists = ExistsPolicy::error;
   std::string init_latents;
+  std::string guess_from;         ///< a trajectory
   std::vector<std::string> save;  ///< "latents=FILE", "trajectory=FILE"
   std::string preview;
   int preview_every = 5;

@@ -54,7 +54,7 @@ constexpr const char* list_of(samplers::Carry) {
   return "identity coefficient deviation";
 }
 constexpr const char* list_of(samplers::InitialGuess) {
-  return "last_point constant_x0 linear_x0";
+  return "last_point constant_x0 linear_x0 trajectory";
 }
 constexpr const char* list_of(samplers::Accept) {
   return "first_failing settled";

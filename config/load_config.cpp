@@ -352,6 +352,9 @@ void apply_recipe(Config& config, const Sources& sources) {
   if (!sources.recipe_needs_embeds) {
     config.prompt_embeds.clear();
   }
+  if (!sources.recipe_needs_guess) {
+    config.guess_from.clear();
+  }
   try {
     apply(config, Source::recipe, sources.recipe);
   } catch (const Error& error) {

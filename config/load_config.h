@@ -18,6 +18,7 @@ struct Sources {
   std::string file;                   ///< TOML; empty: none
   bool recipe_needs_latents = false;  ///< it was made from given latents
   bool recipe_needs_embeds = false;   ///< it was made from given embeddings
+  bool recipe_needs_guess = false;    ///< its guesses were given
 };
 
 /// The TROUPE_* variables of this process. TROUPE_CONFIG is not an option but

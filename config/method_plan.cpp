@@ -248,18 +248,22 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
               " shares out the two branches of guidance, and this job has one: "
               "got no --guidance above 1",
           "guide by more than 1, or leave --method out");
+  samplers::MethodChoices said = config.method;
+  if (!config.guess_from.empty() && !said.initial_guess) {
+    said.initial_guess = samplers::InitialGuess::trajectory;
+  }
   MethodOptions options;
   if (kind->defaults != nullptr) {
     constexpr std::uint64_t kMany = 1 << 20;
     options = kind->defaults(
-        config.method, inputs.num_calls,
+        said, inputs.num_calls,
         static_cast<int>(std::min(num_sharers(config, inputs), kMany)));
   }
   options.kind = kind;
   if (kind->takes("segments")) {
     options.num_segments = default_segments(config, inputs);
   }
-  apply_choices(config.method, options);
+  apply_choices(said, options);
   const std::size_t speeds = options.segment_speeds.size();
   const int parts = num_network_parts(options);
   if (speeds > 0 && speeds != static_cast<std::size_t>(parts)) {

@@ -179,9 +179,14 @@ std::span<const Option> running_rows() {
        kMethodGroup, kMethods, field(&Method::carry),
        "deviation; identity with --accept first_failing"},
       {"guess", "initial-guess", 0, "KIND",
-       "picard: last_point, constant_x0 or linear_x0", kMethodGroup, kMethods,
-       field(&Method::initial_guess),
+       "picard, taa: last_point, constant_x0, linear_x0, or trajectory (of "
+       "--guess-from)",
+       kMethodGroup, kMethods, field(&Method::initial_guess),
        "linear_x0; last_point with --accept first_failing"},
+      {"guess-from", "", 0, "FILE",
+       "picard, taa: guess by the trajectory of another run with this sampler "
+       "and number of steps, which --save trajectory=FILE has written",
+       kMethodGroup, kMethods, field(&Config::guess_from), "none"},
       {"accept", "accept-rule", 0, "KIND",
        "picard: settled, or first_failing (ParaDiGMS)", kMethodGroup, kMethods,
        field(&Method::accept), "settled; first_failing beside --tolerance"},

@@ -49,6 +49,9 @@ struct Recipe {
   /// them. Set (to false) where that matters: torch noise, given latents, steps
   /// that draw. Recipes of before have no such key and did draw them.
   std::optional<bool> init_latents_drawn;
+  /// Hash of the given trajectory, where guesses came from one and the method
+  /// approximates: then they decide the pixels.
+  std::optional<std::string> guess_xxh3;
   /// Of the picture in pixels; unset: as the model was trained.
   std::optional<std::int64_t> width;
   std::optional<std::int64_t> height;

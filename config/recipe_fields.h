@@ -55,6 +55,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
         r.init_latents_xxh3);
   visit(Key{"init_latents_drawn", "whether torch drew them before"},
         r.init_latents_drawn);
+  visit(Key{"guess_xxh3",
+            "of a given trajectory that guesses came from; absent: none"},
+        r.guess_xxh3);
   visit(Key{"width",
             "of the picture; absent in older ones: as the model was trained"},
         r.width);

@@ -10,6 +10,11 @@
 
 namespace troupe::samplers {
 
+void NoiseSource::guess(std::uint64_t /*sample_index*/, int /*point*/,
+                        Tensor& /*out*/) {
+  throw Error(Errc::internal, "guess", "the job has no trajectory");
+}
+
 void PhiloxNoise::initial(std::uint64_t sample_index, Tensor& out) {
   fill_normal({seed_, sample_index, 0, NoisePurpose::initial_latents}, out);
 }

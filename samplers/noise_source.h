@@ -13,9 +13,9 @@
 
 namespace troupe::samplers {
 
-/// Port: the noise of one job. A pure function of its arguments, so it may be
-/// asked in any order and more than once.
-/// Thread: any.
+/// Port: the noise of one job, and the trajectory that its guesses come from. A
+/// pure function of its arguments, so it may be asked in any order and more
+/// than once. Thread: any.
 class NoiseSource {
  public:
   virtual ~NoiseSource() = default;
@@ -26,6 +26,9 @@ class NoiseSource {
   /// A uniform number of (0, 1), by which a draft of that step is accepted.
   [[nodiscard]] virtual double uniform(std::uint64_t sample_index,
                                        int call) = 0;
+  /// The latents of the given trajectory after so many model calls; out [C, …]
+  /// f32. Errors: Errc::internal for a job without a trajectory.
+  virtual void guess(std::uint64_t sample_index, int point, Tensor& out);
 };
 
 /// Our own noise: Philox keyed by (seed, sample, call, purpose, element).

@@ -90,7 +90,7 @@ void visit_choices(Visitor& visit, Options&... o) {
         o.window_size...);
   visit(Key{"tolerance", "picard, taa: 0 is exact"}, o.tolerance...);
   visit(Key{"carry", "picard: identity, coefficient or deviation"}, o.carry...);
-  visit(Key{"initial_guess", "picard: of points that enter"},
+  visit(Key{"initial_guess", "picard, taa: of points that enter"},
         o.initial_guess...);
   visit(Key{"accept", "picard: settled or first_failing"}, o.accept...);
   visit(Key{"num_segments", "stale: parts of the network"}, o.num_segments...);

@@ -107,7 +107,12 @@ struct ScheduleOptions {
 };
 
 enum class Carry : std::uint8_t { identity, coefficient, deviation };
-enum class InitialGuess : std::uint8_t { last_point, constant_x0, linear_x0 };
+enum class InitialGuess : std::uint8_t {
+  last_point,
+  constant_x0,
+  linear_x0,
+  trajectory  ///< of another run: NoiseSource::guess
+};
 /// When points of a Picard window are final (see samplers/parallel/picard.h).
 enum class Accept : std::uint8_t { first_failing, settled };
 /// Where the drafts of a window begin: with the output of the last draft, or

@@ -87,6 +87,7 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
   sources.recipe = config::to_settings(recipe, path);
   sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
   sources.recipe_needs_embeds = recipe.prompt_embeds_xxh3.has_value();
+  sources.recipe_needs_guess = recipe.guess_xxh3.has_value();
   const bool is_held = names_level(invocation.config);
   invocation.config = config::load_config(config::Verb::sample, sources);
   config::Config& config = invocation.config;

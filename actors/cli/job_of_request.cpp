@@ -79,6 +79,7 @@ JobValues values_of(const JobRequest& request,
     }
   }
   values.init_latents = request.init_latents;
+  values.guesses = request.guesses;
   return values;
 }
 

@@ -11,6 +11,7 @@
 #include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"
 #include "actors/cli/versions.h"
+#include "config/enum_names.h"
 #include "config/load_config.h"
 #include "config/model_prediction.h"
 #include "config/schedule_options.h"
@@ -200,25 +201,58 @@ void note_interval(const config::Config& config, JobRequest& request) {
       levels.front(), levels.back()));
 }
 
+/// The hashes of the rows [n, …] of a file: row i is of sample i, or one of
+/// all.
+std::vector<std::uint64_t> hashes_of(const Tensor& rows,
+                                     const std::string& place,
+                                     const JobRecord& job) {
+  if (rows.dim(0) != 1 && static_cast<std::uint64_t>(rows.dim(0)) < job.end) {
+    throw Error(Errc::invalid_argument, place,
+                fmt::format("fewer rows than samples: got {}, expected 1 or at "
+                            "least {}",
+                            rows.dim(0), job.end),
+                "row i of the file belongs to sample i");
+  }
+  std::vector<std::uint64_t> hashes;
+  for (std::int64_t row = 0; row < rows.dim(0); ++row) {
+    hashes.push_back(xxh3_64(rows.item(row).bytes()));
+  }
+  return hashes;
+}
+
+/// Of the sample, or of all.
+std::uint64_t hash_for(const std::vector<std::uint64_t>& hashes,
+                       std::uint64_t index) {
+  return hashes.size() == 1 ? hashes.front() : hashes.at(index);
+}
+
 void take_init_latents(const config::Config& config, JobRequest& request) {
   if (config.init_latents.empty()) {
     return;
   }
   request.init_latents =
       read_latents(config.init_latents, request.source.latent_shape());
-  const std::int64_t rows = request.init_latents.dim(0);
-  if (rows != 1 && static_cast<std::uint64_t>(rows) < request.job.end) {
-    throw Error(
-        Errc::invalid_argument, "--init-latents",
-        fmt::format("fewer latents than samples: got {}, expected at least {}",
-                    rows, request.job.end),
-        "row i of the file belongs to sample i");
-  }
-  for (std::int64_t row = 0; row < rows; ++row) {
-    request.job.init_latents.push_back(
-        xxh3_64(request.init_latents.item(row).bytes()));
-  }
+  request.job.init_latents =
+      hashes_of(request.init_latents, "--init-latents", request.job);
   request.job.draws_latents = false;
+}
+
+void take_guesses(const config::Config& config, JobRequest& request) {
+  const bool is_given =
+      request.job.method.initial_guess == samplers::InitialGuess::trajectory;
+  if (config.guess_from.empty()) {
+    return require(!is_given, Errc::invalid_argument, config.place_of("guess"),
+                   "got trajectory, and no file of one",
+                   "give --guess-from FILE");
+  }
+  const std::string place = config.place_of("guess-from");
+  require(is_given, Errc::invalid_argument, place,
+          "guesses come from the file: got " + config.place_of("guess") + " " +
+              config::name_of(request.job.method.initial_guess),
+          "leave one of the two out");
+  request.guesses =
+      read_trajectories(config.guess_from, request.trajectory_shape());
+  request.job.guesses = hashes_of(request.guesses, place, request.job);
 }
 
 /// An older recipe of given latents keeps its order of torch's draws.
@@ -366,8 +400,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.index = index;
   recipe.noise = job.noise;
   if (!job.init_latents.empty()) {
-    recipe.init_latents_xxh3 =
-        to_hex(job.init_latents[job.init_latents.size() == 1 ? 0 : index]);
+    recipe.init_latents_xxh3 = to_hex(hash_for(job.init_latents, index));
   }
   if (draws_after_given_latents() && !job.draws_latents) {
     recipe.init_latents_drawn = false;
@@ -389,6 +422,11 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.guidance = job.guidance;
   recipe.schedule = job.schedule.options;
   recipe.method = job.method;
+  const bool is_exact = config::logical_method(job.method).kind ==
+                        samplers::MethodKind::sequential;
+  if (!job.guesses.empty() && !is_exact) {
+    recipe.guess_xxh3 = to_hex(hash_for(job.guesses, index));
+  }
   recipe.execution_class = by.name;
   recipe.dtype = to_string(by.dtype);
   recipe.isa = by.isa;
@@ -484,6 +522,7 @@ JobRequest make_request(const config::Config& said,
     note_heun(request.schedule, request.notes);
   }
   take_init_latents(config, request);
+  take_guesses(config, request);
   require(!request.schedule.options().denoising_start ||
               !request.init_latents.empty(),
           Errc::invalid_argument, config.place_of("denoising-start"),

@@ -38,6 +38,7 @@ struct JobRequest {
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   JobPrompts prompts;                 ///< the same, where the model takes them
   Tensor init_latents;        ///< [n, C, H, W] or empty; row i for sample i
+  Tensor guesses;             ///< [n, calls + 1, C, H, W] or empty; the same
   bool only_directs = false;  ///< other processes compute, and this one nothing
   /// What "auto" takes in the place of `job.method` if enough workers of other
   /// processes are there when the job begins; unset: the method is settled.

@@ -344,6 +344,12 @@ void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
                 "--init-latents holds other latents than those the image was "
                 "made from: its pixels will not come back");
   }
+  if (recipe.guess_xxh3 && here.guess_xxh3 &&
+      here.guess_xxh3 != recipe.guess_xxh3) {
+    log_message(LogLevel::warning,
+                "--guess-from holds another trajectory than the one the image "
+                "was made with: its pixels will not come back");
+  }
   if (recipe.prompt_embeds_xxh3 && here.prompt_embeds_xxh3 &&
       here.prompt_embeds_xxh3 != recipe.prompt_embeds_xxh3) {
     log_message(LogLevel::warning,

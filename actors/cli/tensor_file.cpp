@@ -1,5 +1,7 @@
 #include "actors/cli/tensor_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -174,35 +176,57 @@ std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
   return tensors;
 }
 
-Tensor read_latents(const std::filesystem::path& path,
-                    const Shape& latent_shape) {
+namespace {
+
+/// The tensor of that name, or the only one, as f32 [n, …] of rows; one row
+/// counts as n = 1.
+Tensor read_rows(const std::filesystem::path& path, const char* name,
+                 const Shape& row, const char* hint) {
   const std::vector<NamedTensor> tensors = read_tensors(path);
-  auto found = std::ranges::find(tensors, "latents", &NamedTensor::name);
+  auto found = std::ranges::find(tensors, name, &NamedTensor::name);
   if (found == tensors.end() && tensors.size() == 1) {
     found = tensors.begin();
   }
   require(found != tensors.end(), Errc::invalid_argument, path.string(),
-          "no tensor named 'latents': got " +
-              (tensors.empty() ? std::string("no tensor") : names_of(tensors)),
-          "name the one that is meant latents, or leave it alone in the file");
-  const Tensor& latents = found->tensor;
+          fmt::format(
+              "no tensor named '{}': got {}", name,
+              tensors.empty() ? std::string("no tensor") : names_of(tensors)),
+          fmt::format("name the one that is meant {}, or leave it alone in the "
+                      "file",
+                      name));
+  const Tensor& rows = found->tensor;
   require(
-      latents.dtype() == DType::f32, Errc::unsupported, path.string(),
-      "latents must be float32: got " + std::string(to_string(latents.dtype())),
-      "convert them to float32");
-  const Shape& shape = latents.shape();
-  const bool is_one = shape == latent_shape;
+      rows.dtype() == DType::f32, Errc::unsupported, path.string(),
+      fmt::format("{} must be float32: got {}", name, to_string(rows.dtype())),
+      "convert it to float32");
+  const Shape& shape = rows.shape();
+  const bool is_one = shape == row;
   const Shape wanted =
-      with_rows(is_one || shape.rank() == 0 ? 1 : shape[0], latent_shape);
+      with_rows(is_one || shape.rank() == 0 ? 1 : shape[0], row);
   require(is_one || shape == wanted, Errc::shape_mismatch, path.string(),
-          "latents of another shape: got " + to_string(shape) +
-              ", expected n times " + to_string(latent_shape),
-          "give latents made for this model and size");
-  if (!std::ranges::all_of(latents.span<float>(),
+          fmt::format("{} of another shape: got {}, expected n times {}", name,
+                      to_string(shape), to_string(row)),
+          hint);
+  if (!std::ranges::all_of(rows.span<float>(),
                            [](float x) { return std::isfinite(x); })) {
     fail_non_finite(path, found->name);
   }
-  return latents.reshape(wanted);
+  return rows.reshape(wanted);
+}
+
+}  // namespace
+
+Tensor read_latents(const std::filesystem::path& path,
+                    const Shape& latent_shape) {
+  return read_rows(path, "latents", latent_shape,
+                   "give latents made for this model and size");
+}
+
+Tensor read_trajectories(const std::filesystem::path& path,
+                         const Shape& trajectory_shape) {
+  return read_rows(path, "trajectory", trajectory_shape,
+                   "give one that --save trajectory=FILE has made with this "
+                   "model, size, sampler and number of steps");
 }
 
 }  // namespace troupe::actors

@@ -60,5 +60,8 @@ void visit_fields(auto& visit, AnyConst<StoredTensor> auto& r) {
 /// `latent_shape`; Errc::non_finite.
 [[nodiscard]] Tensor read_latents(const std::filesystem::path& path,
                                   const Shape& latent_shape);
+/// The same of the tensor "trajectory", [n, calls + 1, C, H, W].
+[[nodiscard]] Tensor read_trajectories(const std::filesystem::path& path,
+                                       const Shape& trajectory_shape);
 
 }  // namespace troupe::actors

@@ -170,6 +170,10 @@ Finding sample_again(Invocation& invocation, const std::string& path,
       !recipe.prompt_embeds_xxh3, Errc::unsupported, path,
       "the image was made from given embeddings, which its recipe cannot hold",
       "sample it anew with --from and --prompt-embeds, then use --against");
+  require(!recipe.guess_xxh3, Errc::unsupported, path,
+          "the image was made with a given trajectory, which its recipe cannot "
+          "hold",
+          "sample it anew with --from and --guess-from, then use --against");
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
   config::Config config = config::load_config(config::Verb::verify, sources);

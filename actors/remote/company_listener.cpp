@@ -444,7 +444,15 @@ void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
   }
   const auto* const latents = std::get_if<LatentsKey>(&*key);
   if (latents != nullptr && latents->job == job_) {
-    hub_->give(want, to_link({{"latents", spec_.values.init_latents}}));
+    Parcel given;
+    for (const auto& [name, tensor] :
+         {std::pair("latents", &spec_.values.init_latents),
+          std::pair("guesses", &spec_.values.guesses)}) {
+      if (!tensor->empty()) {
+        given.push_back({name, *tensor});
+      }
+    }
+    hub_->give(want, to_link(given));
     return;
   }
   if (const auto* const condition = std::get_if<ConditionKey>(&*key)) {

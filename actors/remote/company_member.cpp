@@ -242,16 +242,22 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
     values.conditions.emplace(condition.hash(),
                               StoredCondition(condition, store));
   }
-  if (!job.init_latents.empty()) {
-    auto latents = ask_home(
+  if (!job.init_latents.empty() || !job.guesses.empty()) {
+    const std::size_t points = job.schedule.timesteps.size() + 1;
+    const std::size_t latents =
+        job.init_latents.size() + points * job.guesses.size();
+    auto given = ask_home(
         LatentsKey{hash_of(job)},
-        kMostOutlineBytes + job.init_latents.size() * sizeof(float) *
+        kMostOutlineBytes + latents * sizeof(float) *
                                 static_cast<std::size_t>(
                                     Shape(job.latent_shape).num_elements()));
-    const Parcel parcel = take(latents, "the latents of the job", stop);
-    require(parcel.size() == 1, Errc::corrupt_file, spec_.endpoint,
-            "the job's latents are no single tensor");
-    values.init_latents = parcel.front().tensor;
+    for (NamedTensor& one : take(given, "the latents of the job", stop)) {
+      require(one.name == "latents" || one.name == "guesses",
+              Errc::corrupt_file, spec_.endpoint,
+              "the job's latents are others");
+      (one.name == "latents" ? values.init_latents : values.guesses) =
+          std::move(one.tensor);
+    }
   }
   return values;
 }

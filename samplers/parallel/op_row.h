@@ -112,6 +112,7 @@ void run_residual(const OpRun& run, OpTasks tasks);
 void run_mix(const OpRun& run, OpTasks tasks);
 void run_verify(const OpRun& run, OpTasks tasks);
 void run_sweep(const OpRun& run, OpTasks tasks);
+void run_guess(const OpRun& run, OpTasks tasks);
 void run_decode(const OpRun& run, OpTasks tasks);
 
 /// In messages and snapshots an op is its place here.
@@ -220,7 +221,14 @@ inline constexpr auto kOpTable = [] {
         .step =
             StepPlaces{
                 .state = 0, .model_output = 2, .next_state = 0, .old_state = 1},
-        .run = run_verify}});
+        .run = run_verify},
+       // Guesses of the points from `from` + 1 up to `to`: those of the job's
+       // trajectory (NoiseSource::guess), moved by what the state of point
+       // `from` differs from the trajectory's. In: that state.
+       {.name = "guess",
+        .inputs = {{1, 1}, {state}},
+        .outputs = {{1, kOneForEachCall}, {}},
+        .run = run_guess}});
 }();
 
 /// What a task computes: a row, which lives as long as the program.
@@ -254,6 +262,7 @@ class Op {
   static const Op residual;
   static const Op mix;
   static const Op verify;
+  static const Op guess;
 
  private:
   const OpRow* row_;
@@ -281,5 +290,6 @@ inline constexpr Op Op::coast = op_named("coast");
 inline constexpr Op Op::residual = op_named("residual");
 inline constexpr Op Op::mix = op_named("mix");
 inline constexpr Op Op::verify = op_named("verify");
+inline constexpr Op Op::guess = op_named("guess");
 
 }  // namespace troupe::samplers

@@ -25,9 +25,10 @@ Picard::Picard(const MethodOptions& options, const Schedule& schedule)
       memory_(has_memory(options) ? static_cast<std::size_t>(options.memory)
                                   : 1),
       tolerance_(options.tolerance),
-      is_linear_(options.initial_guess == InitialGuess::linear_x0),
+      guess_(options.initial_guess),
       // Guesses of clean samples need one evaluation to begin with.
-      first_end_(options.initial_guess == InitialGuess::last_point
+      first_end_(guess_ == InitialGuess::last_point ||
+                         guess_ == InitialGuess::trajectory
                      ? std::min(options.window_size, num_calls_)
                      : 1) {
   for (int call = 0; call < num_calls_; ++call) {
@@ -54,8 +55,15 @@ Progress Picard::progress() const {
 std::vector<Task> Picard::ready(int max_open) {
   if (num_rounds_ == 0) {
     add_round(0, first_end_);
-    for (int index = 0; index <= first_end_; ++index) {
-      enter(rounds_.back(), kInitialSlot, kNoSlot);
+    std::vector<Slot> states(static_cast<std::size_t>(first_end_) + 1,
+                             kInitialSlot);
+    if (guess_ == InitialGuess::trajectory) {
+      std::ranges::generate(states.begin() + 1, states.end(),
+                            [this] { return book_.new_slot(); });
+      add_guesses(0, kInitialSlot, std::span(states).subspan(1));
+    }
+    for (const Slot state : states) {
+      enter(rounds_.back(), state, kNoSlot);
     }
   }
   return book_.take(max_open);
@@ -175,7 +183,8 @@ Picard::Point& Picard::at(Round& round, int index) {
 }
 
 bool Picard::draws_line(const Round& round) const {
-  return is_linear_ && round.begin + 1 < round.end && round.end < num_calls_;
+  return guess_ == InitialGuess::linear_x0 && round.begin + 1 < round.end &&
+         round.end < num_calls_;
 }
 
 void Picard::add_round(int begin, int end) {
@@ -227,7 +236,9 @@ void Picard::add_sweep(Round& round, int index) {
     for (int guess = round.end + 1; guess <= last; ++guess) {
       round.guesses.push_back(book_.new_slot());
     }
-    task.outputs.append(round.guesses.begin(), round.guesses.end());
+    if (guess_ != InitialGuess::trajectory) {
+      task.outputs.append(round.guesses.begin(), round.guesses.end());
+    }
   }
   task.coefficients = coefficients_[static_cast<std::size_t>(index)];
   const bool draws_from_first = is_last && draws_line(round);
@@ -238,6 +249,9 @@ void Picard::add_sweep(Round& round, int index) {
     task.coefficients.push_back(round.begin);
   }
   point.sweep = book_.add(std::move(task));
+  if (is_last && guess_ == InitialGuess::trajectory) {
+    add_guesses(round.end, point.swept, round.guesses);
+  }
   if (memory_ > 1) {
     compare(round, index);
   }
@@ -258,6 +272,21 @@ void Picard::add_sweep(Round& round, int index) {
       book_.release(round.points.front().state);
     }
   }
+}
+
+/// Guesses of the points after `from`.
+void Picard::add_guesses(int from, Slot state, std::span<const Slot> guesses) {
+  if (guesses.empty()) {
+    return;
+  }
+  Task task{.op = Op::guess,
+            .from = from,
+            .to = from + static_cast<int>(guesses.size()),
+            .timestep_call = from,
+            .inputs = {state},
+            .is_on_chain = false};
+  task.outputs.append(guesses.begin(), guesses.end());
+  book_.add(std::move(task));
 }
 
 /// The residual of the next point, for later rounds, and its distances from
@@ -324,8 +353,12 @@ void Picard::release(const Iterate& iterate) {
 }
 
 void Picard::advance(const Task& done, const std::vector<double>& scalars) {
-  if (done.op == Op::mix) {
-    return;  // nothing follows from it
+  if (done.op == Op::mix || done.op == Op::guess) {
+    for (std::size_t r = 0; r < rounds_.size(); ++r) {
+      while (r < rounds_.size() && take_change(r)) {
+      }
+    }
+    return;
   }
   const auto task_of = done.op == Op::sweep      ? &Point::sweep
                        : done.op == Op::residual ? &Point::comparison
@@ -371,14 +404,22 @@ Picard::Change Picard::change_of(const Task& sweep,
 }
 
 /// The change of the next point of a round, in the order of the points. False
-/// if it is not there, or was the last. It waits for the result of the point's
-/// evaluation, which may come later: so what waits for its answer is of the
-/// rounds under way, and most_live bounds it.
+/// if it is not there, or was the last. It waits for the results of the tasks
+/// that made the sweep's inputs and of those that make guesses with it, which
+/// may come later: so what waits for its answer is of the rounds under way, and
+/// most_live bounds it.
 bool Picard::take_change(std::size_t r) {
   Round& round = rounds_[r];
-  const Point& point = round.points[static_cast<std::size_t>(round.num_swept)];
+  const auto next = round.points.begin() + round.num_swept + 1;
+  if (next == round.points.end()) {
+    return false;
+  }
+  const Point& point = *std::prev(next);
+  const bool makes_guesses =
+      round.begin + round.num_swept + 1 == round.end && !round.guesses.empty();
   if (!point.has_change || book_.is_open(point.evaluation) ||
-      book_.is_open(point.comparison)) {
+      book_.is_open(point.comparison) || book_.is_to_come(next->state) ||
+      (makes_guesses && book_.is_to_come(round.guesses.front()))) {
     return false;
   }
   const int changed = round.begin + ++round.num_swept;
@@ -628,7 +669,7 @@ double picard_work(const MethodOptions& options, int num_calls,
 extern constinit const MethodRow kPicard{
     .name = "picard",
     .snapshot_format = 6,
-    .options = "window tolerance carry guess accept",
+    .options = "window tolerance carry guess guess-from accept",
     .spreads = true,
     .may_end_early = true,
     .defaults = picard_defaults,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,7 @@ class Picard final : public BookedMethod {
              std::vector<Iterate> older = {});
   void evaluate(Round& round, int index);
   void add_sweep(Round& round, int index);
+  void add_guesses(int from, Slot state, std::span<const Slot> guesses);
   void compare(Round& round, int index);
   [[nodiscard]] Slot mix(Round& round, int index);
   // Results.
@@ -126,12 +128,12 @@ class Picard final : public BookedMethod {
   std::size_t memory_;  ///< iterates of a point that are mixed; 1: none
   double tolerance_;
   std::vector<Coefficients> coefficients_;  ///< of the sweep from each call
-  bool is_linear_;                          ///< InitialGuess::linear_x0
-  int first_end_;                           ///< of the first window
-  int begin_ = 0;                           ///< points up to here are final
-  Slot result_ = kInitialSlot;              ///< the value of point begin_
-  std::deque<Round> rounds_;                ///< under way; the oldest first
-  std::int64_t evaluations_ = 0;            ///< issued
+  InitialGuess guess_;
+  int first_end_;                 ///< of the first window
+  int begin_ = 0;                 ///< points up to here are final
+  Slot result_ = kInitialSlot;    ///< the value of point begin_
+  std::deque<Round> rounds_;      ///< under way; the oldest first
+  std::int64_t evaluations_ = 0;  ///< issued
   std::int64_t num_rounds_ = 0;
 };
 

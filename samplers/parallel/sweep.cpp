@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "kernels/copy.h"
 #include "samplers/parallel/coast.h"
 #include "samplers/parallel/op_run.h"
 
@@ -85,6 +86,11 @@ int first_call_of(const Task& task) {
   require(first >= 0 && first < task.from && first == std::floor(first),
           Errc::internal, "sweep", "the round's first call is none");
   return static_cast<int>(first);
+}
+
+/// The mixture of the latents at a point.
+NoiseLevel level_of(const Schedule& schedule, int point) {
+  return point == 0 ? schedule.level(0) : schedule.arrival(point);
 }
 
 }  // namespace
@@ -173,6 +179,31 @@ void run_sweep(const OpRun& run, OpTasks tasks) {
            name_output(run, bound, input, error);
          }
        }});
+}
+
+void run_guess(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Task& task = bound.task;
+  require(task.to - task.from == static_cast<int>(task.outputs.size()),
+          Errc::internal, "guess", "has a wrong number of points");
+  const Tensor here = run.latents(bound, 0);
+  const auto known = [&](int point) {
+    Tensor on_host(here.shape(), DType::f32);
+    run.noise.guess(bound.sample_index, point, on_host);
+    return kernels::borrow(run.ctx, on_host);
+  };
+  const Tensor known_here = known(task.from);
+  const double scale = deviation(level_of(run.schedule, task.from));
+  for (int point = task.from + 1; point <= task.to; ++point) {
+    SolverState guess;
+    guess.latents = run.ctx.empty(here.shape(), DType::f32);
+    kernels::add_carry(run.ctx, known(point),
+                       deviation(level_of(run.schedule, point)) / scale, here,
+                       known_here, guess.latents);
+    run.write_state(
+        bound, task.outputs.at(static_cast<std::size_t>(point - task.from - 1)),
+        point, std::move(guess));
+  }
 }
 
 }  // namespace troupe::samplers

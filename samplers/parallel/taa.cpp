@@ -144,7 +144,7 @@ std::string_view taa_note(const MethodOptions& options) {
 
 extern constinit const MethodRow kTaa{
     .name = "taa",
-    .options = "window memory tolerance carry guess accept",
+    .options = "window memory tolerance carry guess guess-from accept",
     .spreads = true,
     .may_end_early = true,
     .defaults = picard_defaults,

@@ -50,6 +50,10 @@ class TaskBook {
   [[nodiscard]] bool has_slot(Slot slot) const { return slots_.contains(slot); }
   /// The task that writes the slot is finished, and the slot lives.
   [[nodiscard]] bool is_made(Slot slot) const;
+  /// The task that writes the slot is open.
+  [[nodiscard]] bool is_to_come(Slot slot) const {
+    return has_slot(slot) && !is_made(slot);
+  }
   /// All such slots.
   [[nodiscard]] std::vector<Slot> live_slots() const;
 

@@ -125,6 +125,16 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   expect_objection("init_latents", [](JobRecord& j) {
     j.init_latents = {1, 2};  // of three samples
   });
+  expect_objection("guesses", [](JobRecord& j) { j.guesses = {1}; });
+  const auto guess = [](JobRecord& j) {
+    j.method = {.kind = samplers::MethodKind::picard,
+                .initial_guess = samplers::InitialGuess::trajectory};
+  };
+  expect_objection("guesses", guess);
+  expect_objection("guesses", [=](JobRecord& j) {
+    guess(j);
+    j.guesses = {1, 2};  // of three samples
+  });
   expect_objection("execution_classes",
                    [](JobRecord& j) { j.execution_classes.clear(); });
   expect_objection("execution_classes", [](JobRecord& j) {

@@ -226,5 +226,24 @@ TEST(JobRecord, IsRefusedWithoutTheValuesItNames) {
   EXPECT_THROW(check(given, small_values()), Error) << "none";
 }
 
+TEST(JobRecord, TakesTheTrajectoriesThatItNamesAndNoOthers) {
+  JobRecord job = small_job(record_schedules()[0], record_methods()[0]);
+  job.method = {.kind = samplers::MethodKind::picard,
+                .window_size = 2,
+                .initial_guess = samplers::InitialGuess::trajectory};
+  const auto points =
+      static_cast<std::int64_t>(job.schedule.timesteps.size()) + 1;
+  JobValues values = small_values();
+  values.guesses = Tensor::zeros({1, points, 2, 8, 8}, DType::f32);
+  job.guesses = {xxh3_64(values.guesses.bytes())};
+  EXPECT_NO_THROW(check(job, values));
+  EXPECT_THROW(check(job, small_values()), Error) << "none";
+  JobValues shorter = values;
+  shorter.guesses = Tensor::zeros({1, points - 1, 2, 8, 8}, DType::f32);
+  EXPECT_THROW(check(job, shorter), Error);
+  values.guesses.span<float>()[0] = 1;
+  EXPECT_THROW(check(job, values), Error) << "another hash";
+}
+
 }  // namespace
 }  // namespace troupe::actors

@@ -318,6 +318,12 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         folder.path("bin.png")},
        0);
   look({"inspect", folder.path("bin.png")}, 0);
+  const std::string points = folder.path("points.npz");
+  look(tiny_sample({"--save", "trajectory=" + points}), 0);
+  look(tiny_sample({"--method", "picard", "--guess-from", points, "-o",
+                    folder.path("guessed.png")}),
+       0);
+  look({"inspect", folder.path("guessed.png")}, 0);
   look({"inspect", folder.path("second.png")}, 0);
   look({"inspect", folder.path("fox.png")}, 0);
   look({"inspect", folder.path("same.png")}, 0);
@@ -364,9 +370,15 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
 }
 
 TEST(HelpJson, HasEveryKeyOfAPrintedJob) {
+  const TempFolder folder;
+  const std::string points = folder.path("points.npz");
+  ASSERT_EQ(run(tiny_sample({"--size", "64", "--save", "trajectory=" + points}))
+                .exit_code,
+            0);
   const nlohmann::json job =
       run(tiny_sample({"--guidance", "2", "--guidance-interval", ":5", "--size",
-                       "64", "--ring-blocks", "2", "--print-job", "--json"}))
+                       "64", "--ring-blocks", "2", "--method", "picard",
+                       "--guess-from", points, "--print-job", "--json"}))
           .json();
   std::set<std::string> printed;
   const std::set<std::string> of_every_verb = {"schema", "version", "verb",

@@ -102,7 +102,7 @@ TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialForEveryWindow) {
          {Carry::identity, Carry::coefficient, Carry::deviation}) {
       for (const InitialGuess guess :
            {InitialGuess::last_point, InitialGuess::constant_x0,
-            InitialGuess::linear_x0}) {
+            InitialGuess::linear_x0, InitialGuess::trajectory}) {
         const MethodOptions options{.kind = MethodKind::picard,
                                     .window_size = window,
                                     .carry = carry,

@@ -74,7 +74,7 @@ RC_GTEST_PROP(AnyOrder, WindowAndWorkersLeavePicardAtToleranceZeroExact, ()) {
   options.carry = *rc::gen::element(Carry::identity, Carry::coefficient);
   options.initial_guess =
       *rc::gen::element(InitialGuess::last_point, InitialGuess::constant_x0,
-                        InitialGuess::linear_x0);
+                        InitialGuess::linear_x0, InitialGuess::trajectory);
   expect_sequential_in_any_order(options, bench, *rc::gen::inRange(1, 6),
                                  *rc::gen::inRange(1, 4));
 }

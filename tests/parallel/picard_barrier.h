@@ -34,6 +34,7 @@ struct BarrierEnd {
 ///                             next state, output)
 ///   State guess(point, window's first call, its state and output, evaluated
 ///               call, last state, old state there, output)
+///   State given_guess(point, last point, last state): of a trajectory
 template <typename Network>
 class Barrier {
  public:
@@ -45,7 +46,7 @@ class Barrier {
       : options_(options),
         calls_(calls),
         network_(network),
-        end_(options.initial_guess == InitialGuess::last_point
+        end_(options.initial_guess == InitialGuess::last_point || is_given()
                  ? std::min(options.window_size, calls)
                  : 1),
         states_(static_cast<std::size_t>(calls) + 1, start),
@@ -54,6 +55,9 @@ class Barrier {
   [[nodiscard]] BarrierEnd<State> run() {
     std::int64_t nfe = 0;
     std::int64_t rounds = 0;
+    for (int point = 1; is_given() && point <= end_; ++point) {
+      state(point) = network_.given_guess(point, 0, state(0));
+    }
     for (; begin_ < calls_; ++rounds) {
       for (int call = begin_; call < end_; ++call) {
         if (!output(call)) {
@@ -69,6 +73,9 @@ class Barrier {
  private:
   using Points = std::vector<BarrierPoint<State>>;
 
+  bool is_given() const {
+    return options_.initial_guess == InitialGuess::trajectory;
+  }
   State& state(int point) { return states_[static_cast<std::size_t>(point)]; }
   std::optional<Output>& output(int call) {
     return outputs_[static_cast<std::size_t>(call)];
@@ -86,9 +93,12 @@ class Barrier {
     const auto last = static_cast<std::size_t>(end_ - 1);
     for (int point = end_ + 1;
          point <= std::min(end_ + options_.window_size, calls_); ++point) {
-      state(point) = network_.guess(
-          point, begin_, old[static_cast<std::size_t>(begin_)], *output(begin_),
-          end_ - 1, state(end_), old[last], *outputs_[last]);
+      state(point) =
+          is_given() ? network_.given_guess(point, end_, state(end_))
+                     : network_.guess(point, begin_,
+                                      old[static_cast<std::size_t>(begin_)],
+                                      *output(begin_), end_ - 1, state(end_),
+                                      old[last], *outputs_[last]);
     }
     for (int call = begin_; call < end_; ++call) {
       if (!swept[static_cast<std::size_t>(call - begin_)].is_same) {

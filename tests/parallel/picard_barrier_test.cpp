@@ -84,6 +84,19 @@ class Symbols {
     return made(task, inputs)
         .outputs.at(static_cast<std::size_t>(point - evaluated - 1));
   }
+  State given_guess(int point, int from, State last) const {
+    const int calls = schedule_.num_model_calls();
+    Task task{.op = Op::guess,
+              .from = from,
+              .to = std::min(from + options_.window_size, calls),
+              .timestep_call = from,
+              .inputs = {1}};
+    while (static_cast<int>(task.outputs.size()) < task.to - from) {
+      task.outputs.push_back(2 + static_cast<Slot>(task.outputs.size()));
+    }
+    return made(task, {last})
+        .outputs.at(static_cast<std::size_t>(point - from - 1));
+  }
 
  private:
   actors::simulator::SymbolicResult made(const Task& task,
@@ -198,7 +211,7 @@ std::vector<MethodOptions> rules(int window) {
   for (const Accept accept : {Accept::first_failing, Accept::settled}) {
     for (const InitialGuess guess :
          {InitialGuess::last_point, InitialGuess::constant_x0,
-          InitialGuess::linear_x0}) {
+          InitialGuess::linear_x0, InitialGuess::trajectory}) {
       for (const double tolerance : {0.0, 0.1}) {
         all.push_back(picard(window, tolerance, guess));
         all.back().accept = accept;
@@ -290,6 +303,28 @@ class Tensors {
                                       point, there.latents, output);
     return guess;
   }
+  State given_guess(int point, int from, const State& last) {
+    const auto known = [&](int at) {
+      Tensor latents = last.latents.clone();
+      bench_.noise.guess(sample_, at, latents);
+      return latents;
+    };
+    State guess;
+    guess.latents = known(point);
+    const auto level = [&](int at) {
+      return at == 0 ? bench_.schedule.level(0) : bench_.schedule.arrival(at);
+    };
+    const auto scale =
+        static_cast<float>(deviation(level(point)) / deviation(level(from)));
+    const Tensor there = known(from);
+    for (std::size_t i = 0; i < guess.latents.span<float>().size(); ++i) {
+      const float moved =
+          last.latents.span<float>()[i] - there.span<float>()[i];
+      const float carried = scale * moved;
+      guess.latents.span<float>()[i] += carried;
+    }
+    return guess;
+  }
 
  private:
   /// The solver's own steps from `last`, with the clean samples of the line.
@@ -319,10 +354,10 @@ class Tensors {
     guess.latents = state.latents;
     return guess;
   }
+  static double deviation(const NoiseLevel& level) {
+    return std::sqrt(level.alpha * level.alpha + level.sigma * level.sigma);
+  }
   double carry_of(int call) const {
-    const auto deviation = [](const NoiseLevel& level) {
-      return std::sqrt(level.alpha * level.alpha + level.sigma * level.sigma);
-    };
     switch (options_.carry) {
       case Carry::coefficient:
         return carry_coefficient(bench_.schedule, call, call + 1);

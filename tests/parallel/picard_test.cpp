@@ -66,6 +66,107 @@ TEST(Picard, KeepsAnExactTrajectoryAsItIs) {
   }
 }
 
+/// The latents of all points of the sequential run.
+std::vector<Tensor> trajectory_of(Bench& bench, std::uint64_t sample) {
+  SolverState state = bench.start(sample);
+  std::vector<Tensor> points = {state.latents};
+  const MethodOptions options = picard(1);
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  SlotTable slots;
+  const auto method = make_method(options, bench.schedule);
+  slots.put(kInitialSlot, std::move(state));
+  while (!method->done()) {
+    for (Task& task : method->ready(kNothingAhead)) {
+      const std::vector<BoundTask> one = {{sample, std::move(task), &slots}};
+      const auto results = run_tasks(runner, bench.ctx, one);
+      if (const auto point = point_of(one.front().task)) {
+        points.push_back(std::get<SolverState>(slots.get(*point)).latents);
+      }
+      (void)method->apply(results.front());
+    }
+  }
+  return points;
+}
+
+std::vector<MethodOptions> warm_starts(int window) {
+  const MethodOptions alone = picard(window, 0, InitialGuess::trajectory);
+  MethodOptions mixing = alone;
+  mixing.kind = MethodKind::taa;
+  return {alone, mixing};
+}
+
+TEST(WarmStart, FromTheOwnTrajectoryChangesNoPoint) {
+  for (const SolverCase& solver : solver_cases(11)) {
+    Bench bench(solver.options);
+    const Tensor expected = bench.run({}, 3).latents;
+    bench.noise.trajectory = trajectory_of(bench, 3);
+    for (const int window : {1, 4, bench.calls()}) {
+      for (const MethodOptions& options : warm_starts(window)) {
+        const auto method = make_method(options, bench.schedule);
+        const auto before = bench.evaluator.rows();
+        EXPECT_TRUE(
+            bytes_equal(bench.run(*method, options, 3).latents, expected))
+            << solver.name;
+        // No point is evaluated twice, and each round passes as a whole.
+        EXPECT_EQ(bench.evaluator.rows() - before, bench.calls());
+        EXPECT_EQ(method->progress().nfe, bench.calls());
+        EXPECT_EQ(method->progress().rounds,
+                  (bench.calls() + window - 1) / window)
+            << solver.name;
+      }
+    }
+  }
+}
+
+TEST(WarmStart, FromANeighbourGivesTheBytesOfAColdStart) {
+  for (const SolverCase& solver : solver_cases(11)) {
+    Bench bench(solver.options);
+    const Tensor expected = bench.run({}, 3).latents;
+    for (const std::uint64_t neighbour : {4U, 10U}) {  // 10: one condition
+      bench.noise.trajectory = trajectory_of(bench, neighbour);
+      for (const int window : {2, 5, bench.calls()}) {
+        for (const MethodOptions& options : warm_starts(window)) {
+          EXPECT_TRUE(bytes_equal(bench.run(options, 3).latents, expected))
+              << solver.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(WarmStart, FromANearbyTrajectoryTakesFewerRoundsThanACopiedPoint) {
+  Bench bench(steps(40));
+  bench.noise.trajectory = trajectory_of(bench, 3);
+  bench.evaluator.strength[3] = 1.05F;  // as an edited prompt
+  const auto rounds = [&](InitialGuess guess) {
+    const MethodOptions options = picard(8, 0.05, guess);
+    const auto method = make_method(options, bench.schedule);
+    (void)bench.run(*method, options, 3);
+    return method->progress().rounds;
+  };
+  EXPECT_LT(rounds(InitialGuess::trajectory), rounds(InitialGuess::last_point));
+}
+
+TEST(WarmStart, NeedsATrajectory) {
+  class NoTrajectory : public ToyNoise {
+   public:
+    void guess(std::uint64_t sample, int point, Tensor& out) override {
+      NoiseSource::guess(sample, point, out);
+    }
+  };
+  Bench bench(steps(6));
+  NoTrajectory noise;
+  const MethodOptions options = picard(3, 0, InitialGuess::trajectory);
+  TaskRunner runner(bench.schedule, bench.evaluator, noise, options);
+  const auto method = make_method(options, bench.schedule);
+  try {
+    (void)run_local(*method, runner, bench.ctx, 0, bench.start(0));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::internal);
+  }
+}
+
 TEST(Picard, ComesCloserAsTheToleranceFalls) {
   double total_before = std::numeric_limits<double>::infinity();
   for (const double tolerance : {0.3, 0.1, 0.03, 0.01, 0.0}) {

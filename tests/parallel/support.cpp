@@ -188,6 +188,14 @@ double ToyNoise::uniform(std::uint64_t sample_index, int call) {
   return (static_cast<double>(bits) + 0.5) * 0x1p-52;
 }
 
+void ToyNoise::guess(std::uint64_t sample_index, int point, Tensor& out) {
+  if (trajectory.empty()) {
+    ToyNoise(~seed_).step(sample_index, point, out);
+  } else {
+    out = trajectory.at(static_cast<std::size_t>(point)).clone();
+  }
+}
+
 std::map<int, Tensor> points_of(Bench& bench, Evaluator& network,
                                 const MethodOptions& options) {
   TaskRunner runner(bench.schedule, network, bench.noise, options);
@@ -271,6 +279,7 @@ std::vector<MethodOptions> method_cases() {
       {.kind = MethodKind::pipeline, .cut = CutShape::onion},
       picard(4),
       picard(5, 0.05, InitialGuess::constant_x0),
+      picard(3, 0.05, InitialGuess::trajectory),
       {.kind = MethodKind::picard,
        .window_size = 6,
        .tolerance = 0.02,
@@ -285,6 +294,9 @@ std::vector<MethodOptions> method_cases() {
        .initial_guess = InitialGuess::linear_x0,
        .accept = Accept::settled,
        .memory = 3},
+      {.kind = MethodKind::taa,
+       .window_size = 3,
+       .initial_guess = InitialGuess::trajectory},
       {.kind = MethodKind::speculative, .window_size = 4},
       {.kind = MethodKind::stale, .num_segments = 3},
       {.kind = MethodKind::stale, .cut = CutShape::onion},

@@ -66,13 +66,17 @@ class ToyEvaluator : public Evaluator {
   std::map<std::string, int> seen_;
 };
 
-/// Noise from a hash of (seed, sample, call, element); unit variance.
+/// Noise from a hash of (seed, sample, call, element); unit variance. So are
+/// the points of the trajectory, unless some are given.
 class ToyNoise : public NoiseSource {
  public:
   explicit ToyNoise(std::uint64_t seed = 1) : seed_(seed) {}
   void initial(std::uint64_t sample_index, Tensor& out) override;
   void step(std::uint64_t sample_index, int call, Tensor& out) override;
   double uniform(std::uint64_t sample_index, int call) override;
+  void guess(std::uint64_t sample_index, int point, Tensor& out) override;
+
+  std::vector<Tensor> trajectory;  ///< of every sample
 
  private:
   std::uint64_t seed_;
