@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "config/method_plan.h"
 #include "kernels/core/log.h"
 #include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
@@ -170,7 +171,8 @@ void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
   }
 }
 
-std::string how_to_go_on(const RunOutputs& outputs) {
+std::string how_to_go_on(const config::Config& config,
+                         const JobRequest& request, const RunOutputs& outputs) {
   if (!outputs.images || outputs.images->is_stdout()) {
     return {};
   }
@@ -181,15 +183,25 @@ std::string how_to_go_on(const RunOutputs& outputs) {
   if (outputs.exists == config::ExistsPolicy::replace) {
     hint += "in place of replace ";
   }
+  // What chooses a method may choose another one for the rest.
+  if (outputs.exists != config::ExistsPolicy::skip && config.max_rmse) {
+    hint += "and ";
+    for (const auto& [key, text] :
+         config::method_settings(request.job.method)) {
+      hint.append("--").append(key).append(" ").append(text).append(" ");
+    }
+    hint += "in place of " + config.place_of("max-rmse") + " ";
+  }
   return hint + "goes on";
 }
 
-Error lost_output(const Failure& failure, const RunOutputs& outputs) {
+Error lost_output(const Failure& failure, const config::Config& config,
+                  const JobRequest& request, const RunOutputs& outputs) {
   std::string hint = failure.hint;
   if (failure.code == Errc::invalid_argument) {  // another run's file is there
     return to_error(failure);
   }
-  const std::string next = how_to_go_on(outputs);
+  const std::string next = how_to_go_on(config, request, outputs);
   if (!next.empty()) {
     hint += (hint.empty() ? "" : "; then ") + next;
   }

@@ -31,13 +31,17 @@ void report_cancelled(const JobResult& result, RunSummary& summary);
 void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
                  RunSummary& summary);
 
-/// With which command a run goes on that stopped: a hint. Empty where nothing
-/// keeps its images.
-[[nodiscard]] std::string how_to_go_on(const RunOutputs& outputs);
+/// With which command a run goes on that stopped: a hint. It names the method
+/// that --max-rmse chose. Empty where nothing keeps its images.
+[[nodiscard]] std::string how_to_go_on(const config::Config& config,
+                                       const JobRequest& request,
+                                       const RunOutputs& outputs);
 
 /// What a run ends with that could not write an output. A full disk and the
 /// like is no fault of the command: the job failed.
 [[nodiscard]] Error lost_output(const Failure& failure,
+                                const config::Config& config,
+                                const JobRequest& request,
                                 const RunOutputs& outputs);
 
 }  // namespace troupe::actors

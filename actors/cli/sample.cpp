@@ -162,7 +162,7 @@ void judge(const Invocation& invocation, const JobRequest& request,
                                result.count(SampleStatus::cancelled);
   const std::optional<Errc> signal = invocation.signals->received();
   if (signal && done < wanted) {
-    const std::string next = how_to_go_on(outputs);
+    const std::string next = how_to_go_on(invocation.config, request, outputs);
     const std::string by = invocation.signals->cancelled_by();
     throw Error(
         *signal, "sample",
@@ -483,7 +483,7 @@ int run_sample(Invocation& invocation) {
   fill_images(request, outputs, artefacts.images(), run.result, summary);
   note_missing_hash(summary);
   if (run.unwritten) {
-    throw lost_output(*run.unwritten, outputs);
+    throw lost_output(*run.unwritten, config, request, outputs);
   }
   judge(invocation, request, outputs, run.result, artefacts.left_out());
   return print_end(invocation, [&] {

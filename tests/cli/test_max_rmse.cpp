@@ -1,12 +1,15 @@
 // `sample --method auto --max-rmse X`, as a user runs it.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "tests/cli/program.h"
 
@@ -125,6 +128,38 @@ TEST_F(MaxRmse, IsNearTheBestOfModelledDevices) {
   EXPECT_GE(good, 90);
   EXPECT_LT(exact, 50);
   RecordProperty("good", good);
+}
+
+/// The hint of a run that was stopped, as arguments.
+TEST_F(MaxRmse, GoesOnAsTheHintSays) {
+  const std::string folder = path("stopped");
+  // The table's default place and number of workers are not named.
+  const std::vector<std::string> command = overridden(
+      chosen(kAny, {"-n", "400", "-o", folder, "--json"}), {"--workers", "0"});
+  Program program(command);
+  program.await([&] { return std::filesystem::exists(folder + "/00000.png"); });
+  program.signal(SIGTERM);
+  const Outcome stopped = program.wait();
+  ASSERT_EQ(stopped.exit_code, 75) << stopped.err;
+  const std::string begin = "the same command with --exists skip and ";
+  const std::string end = " in place of --max-rmse goes on\n";
+  const std::size_t at = stopped.err.rfind(begin);
+  ASSERT_NE(at, std::string::npos) << stopped.err;
+  ASSERT_TRUE(stopped.err.ends_with(end)) << stopped.err;
+  std::istringstream words(stopped.err.substr(
+      at + begin.size(), stopped.err.size() - at - begin.size() - end.size()));
+  std::vector<std::string> again = {"--exists", "skip"};
+  for (std::string word; words >> word;) {
+    again.push_back(word);
+  }
+  EXPECT_EQ(again.at(2), "--method");
+  std::vector<std::string> next = command;
+  const auto most = std::ranges::find(next, "--max-rmse");
+  next.erase(most, most + 2);
+  const Outcome rest = run(overridden(next, again));
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_EQ(rest.json()["images"][0]["status"], "skipped");
+  EXPECT_EQ(rest.json()["images"].size(), 400U);
 }
 
 TEST_F(MaxRmse, FreezesItsChoiceInRecordAndRecipe) {
