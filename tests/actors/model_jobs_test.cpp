@@ -256,5 +256,142 @@ INSTANTIATE_TEST_SUITE_P(Compute, CompanyOverASmallDit,
                          testing::ValuesIn(models::dit_cases()),
                          models::name_of_dit);
 
+/// U-ViT: blocks of the second half take the skips of the first.
+std::unique_ptr<models::DenoiserDescription> small_uvit() {
+  const models::Json config = models::Json::parse(
+      R"({"_class_name":"UViT","img_size":8,"patch_size":2,"in_chans":4,
+          "depth":6,"num_heads":2,"num_classes":3,"embed_dim":32})",
+      "config.json");
+  return models::find_denoiser(config, "UViT").describe(config);
+}
+
+/// Bytes that one sample's values take on their way to other parts.
+struct Crossings {
+  /// Of what segment s + 1 reads of segment s, by segment and model call.
+  std::map<std::pair<int, int>, std::uint64_t> boundaries;
+  std::uint64_t skips = 0;
+  std::uint64_t outputs = 0;  ///< of the network, in all calls
+  int skips_at_home = 0;      ///< values that a part reads of its own
+};
+
+std::uint64_t bytes_of(const samplers::SlotTable::Value& value) {
+  std::uint64_t bytes = 0;
+  if (const auto* const boundary = std::get_if<Boundary>(&value)) {
+    for (const NamedTensor& one : *boundary) {
+      bytes += one.tensor.num_bytes();
+    }
+  } else {
+    bytes = std::get<Tensor>(value).num_bytes();
+  }
+  return bytes;
+}
+
+Crossings crossings_of(const models::Denoiser& denoiser,
+                       const Schedule& schedule, const MethodOptions& method,
+                       const std::vector<int>& cuts) {
+  EvaluatorOptions options = class_options(denoiser.info(), 2.5, 3);
+  options.job.cuts = cuts;
+  options.job.method = method;
+  DenoiserEvaluator evaluator(loaded(denoiser), std::move(options));
+  samplers::PhiloxNoise noise(11);
+  ExecContext ctx(1);
+  samplers::TaskRunner runner(schedule, evaluator, noise, method);
+  const auto machine = make_method(method, schedule);
+  samplers::SlotTable slots;
+  slots.put(samplers::kInitialSlot,
+            start(schedule, evaluator.latent_shape(), noise, 0));
+  std::map<samplers::Slot, samplers::Task> makers;
+  Crossings found;
+  while (!machine->done()) {
+    std::vector<samplers::BoundTask> tasks;
+    for (samplers::Task& task : machine->ready(samplers::kNothingAhead)) {
+      for (const samplers::Slot slot : task.outputs) {
+        makers[slot] = task;
+      }
+      tasks.push_back({0, std::move(task), &slots});
+    }
+    for (const samplers::BoundTask& bound : tasks) {
+      const samplers::Task& task = bound.task;
+      for (const samplers::Slot slot : task.inputs) {
+        const auto maker = makers.find(slot);
+        if (maker == makers.end()) {
+          continue;  // every process makes the initial state
+        }
+        const samplers::Task& made = maker->second;
+        const auto place = static_cast<std::size_t>(
+            std::ranges::find(made.outputs, slot) - made.outputs.begin());
+        const samplers::ValueKind kind =
+            output_kind(made, place, samplers::num_segments(method));
+        const bool crosses = made.part != task.part;
+        if (kind == samplers::ValueKind::boundary && crosses) {
+          found.boundaries[{made.segment, task.from}] +=
+              bytes_of(slots.get(slot));
+        } else if (kind == samplers::ValueKind::skips) {
+          found.skips += crosses ? bytes_of(slots.get(slot)) : 0;
+          found.skips_at_home += crosses ? 0 : 1;
+        } else if (kind == samplers::ValueKind::output && crosses) {
+          found.outputs += bytes_of(slots.get(slot));
+        }
+      }
+    }
+    for (const samplers::TaskResult& result : run_tasks(runner, ctx, tasks)) {
+      slots.erase(machine->apply(result).value());
+    }
+  }
+  return found;
+}
+
+/// Every segment but the first reads a boundary in each call: as many bytes as
+/// the network's description says, for both branches of guidance. Skips of an
+/// onion stay at home.
+TEST(Crossings, AreWhatTheFormulaSaysOnEachEdgeInEachCall) {
+  const auto description = small_uvit();
+  const models::DenoiserInfo info =
+      description->info(description->latent_shape(), DType::f32);
+  ExecContext ctx(1);
+  models::RandomWeights weights(ctx, 11);
+  const auto network = description->load(ctx, DType::f32, weights, {},
+                                         models::WeightPlacement::resident);
+  constexpr int kCalls = 9;
+  const Schedule schedule(schedule_options_of(Solver::ddim, kCalls));
+  for (const MethodKind kind : {MethodKind::pipeline, MethodKind::stale}) {
+    for (const auto cut :
+         {samplers::CutShape::chain, samplers::CutShape::onion}) {
+      for (const int parts : {2, 3}) {
+        SCOPED_TRACE(std::string(kind->name) + ", " + std::to_string(parts) +
+                     (cut == samplers::CutShape::onion ? ", onion" : ""));
+        const MethodOptions method{
+            .kind = kind, .num_segments = parts, .cut = cut};
+        const std::vector<int> cuts = balanced_cuts(info, method);
+        const CutBytes formula = bytes_of_cuts(info, cuts, cut);
+        const Crossings found = crossings_of(*network, schedule, method, cuts);
+        const bool is_onion = cut == samplers::CutShape::onion;
+        std::uint64_t all = 0;
+        for (const auto& [edge, bytes] : found.boundaries) {
+          EXPECT_EQ(bytes,
+                    2 * formula.sent.at(static_cast<std::size_t>(edge.first)))
+              << "segment " << edge.first << ", call " << edge.second;
+          all += bytes;
+        }
+        EXPECT_GE(found.boundaries.size(), static_cast<std::size_t>(kCalls));
+        if (kind == MethodKind::pipeline) {
+          EXPECT_EQ(all, 2 * kCalls * formula.crossing);
+        }
+        EXPECT_EQ(found.skips, 0U);
+        EXPECT_EQ(found.skips_at_home > 0, is_onion);
+        // The last part of a chain sends what the network says to the first.
+        EXPECT_EQ(found.outputs,
+                  is_onion ? 0U
+                           : kCalls *
+                                 static_cast<std::uint64_t>(
+                                     info.latent_shape.num_elements()) *
+                                 sizeof(float));
+        // In a chain skips cross with the boundary.
+        EXPECT_EQ(is_onion, formula.sent.at(0) == info.hidden_bytes(cuts[1]));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace troupe::actors
