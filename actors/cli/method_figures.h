@@ -10,6 +10,7 @@
 #include "kernels/core/fields.h"
 #include "samplers/guidance.h"
 #include "samplers/option_fields.h"
+#include "samplers/options.h"
 
 namespace troupe::actors {
 
