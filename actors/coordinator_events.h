@@ -244,7 +244,7 @@ struct FetchIntermediate {
   std::uint32_t run = 0;
   std::uint64_t number = 0;  ///< unique in the job
   int call = 0;              ///< see Preview and TrajectoryPoint
-  /// A state; of a preview, the network's output for it as well.
+  /// A state; of a step's preview, the network's output for it as well.
   std::vector<RemoteValue> values;
 };
 /// The coordinator's process is to fetch these values and to keep them all, on

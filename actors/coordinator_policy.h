@@ -157,7 +157,9 @@ class CoordinatorPolicy {
       std::uint64_t number = 0;
       int call = 0;
       samplers::Slot state = 0;
-      std::optional<samplers::Slot> model_output = {};  ///< of a preview
+      bool is_preview = false;
+      /// Of a preview that is a step's; none: the state is an early result.
+      std::optional<samplers::Slot> model_output = {};
       /// A preview that comes from another process. Nothing waits for it, and
       /// meanwhile the sample gets no other preview.
       bool may_be_late = false;

@@ -223,7 +223,8 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
 
 /// Asks for what observers get of a task: the point of the trajectory that it
 /// makes, with the first step also the point that the step comes from, and of a
-/// step to such a point a preview if one is due.
+/// step to such a point a preview if one is due; or an early result, in the
+/// place of previews that come from other processes.
 void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
   if (!options_.trajectory && options_.preview_every == 0) {
     return;
@@ -237,6 +238,15 @@ void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
       fetch_intermediate(sample, {.call = task.to, .state = *point});
     }
   }
+  if (options_.preview_every > 0 && task.is_early_result) {
+    // The result's own steps show less until it is there.
+    sample.next_preview = calls_per_sample_;
+    std::erase_if(sample.intermediates, &Sample::Intermediate::may_be_late);
+    fetch_intermediate(sample, {.call = task.to,
+                                .state = samplers::state_of(task).value(),
+                                .is_preview = true});
+    return;
+  }
   if (!step || !task.is_on_chain) {
     return;
   }
@@ -248,6 +258,7 @@ void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
         (task.from / options_.preview_every + 1) * options_.preview_every;
     fetch_intermediate(sample, {.call = task.from,
                                 .state = step->state,
+                                .is_preview = true,
                                 .model_output = step->model_output});
   }
 }
@@ -271,13 +282,13 @@ void CoordinatorPolicy::fetch_intermediate(Sample& sample,
   add(wanted.state);
   if (wanted.model_output) {
     add(*wanted.model_output);
-    wanted.may_be_late = fetch.values.back().process != kHomeProcess;
   }
-  std::erase_if(sample.intermediates, [&](const Sample::Intermediate& one) {
-    return one.call == wanted.call &&
-           one.model_output.has_value() == wanted.model_output.has_value();
-  });
-  if (!wanted.model_output) {
+  wanted.may_be_late =
+      wanted.is_preview && fetch.values.back().process != kHomeProcess;
+  if (!wanted.is_preview) {
+    std::erase_if(sample.intermediates, [&](const Sample::Intermediate& one) {
+      return one.call == wanted.call && !one.is_preview;
+    });
     sample.points.insert(wanted.call);
   }
   sample.intermediates.push_back(wanted);
@@ -296,7 +307,7 @@ void CoordinatorPolicy::handle(const IntermediateFetched& event) {
     return;  // a newer one has taken its place
   }
   const Sample::Intermediate one = *shown;
-  const bool is_preview = one.model_output.has_value();
+  const bool is_preview = one.is_preview;
   for (const RemoteValue& value : event.gone) {
     sample.values.remove(value.name.slot, value.process);
   }
@@ -326,7 +337,7 @@ void CoordinatorPolicy::handle(const IntermediateFetched& event) {
 bool CoordinatorPolicy::has_shown(const Sample& sample, int call) {
   return std::ranges::none_of(sample.intermediates,
                               [call](const Sample::Intermediate& one) {
-                                return !one.model_output && one.call <= call;
+                                return !one.is_preview && one.call <= call;
                               });
 }
 
@@ -377,7 +388,7 @@ bool CoordinatorPolicy::will_free(const ValueName& name, int process) const {
 std::vector<Slot> CoordinatorPolicy::needed_slots(const Sample& sample) {
   std::vector<Slot> needed = sample.method->live_slots();
   for (const Sample::Intermediate& one : sample.intermediates) {
-    if (!one.model_output) {
+    if (!one.is_preview) {
       needed.push_back(one.state);
     }
   }

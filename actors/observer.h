@@ -70,7 +70,9 @@ struct SampleOutcome {
 /// A look at a sample on its way.
 struct Preview {
   std::uint64_t sample_index = 0;
-  int call = 0;    ///< model call whose output it comes from
+  /// Model call whose output it comes from; of an early result of the method,
+  /// the number of calls.
+  int call = 0;
   Tensor latents;  ///< predicted clean latents, [C, …] f32 on the host
 };
 

@@ -260,6 +260,7 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
         static_cast<int>(std::min(num_sharers(config, inputs), kMany)));
   }
   options.kind = kind;
+  options.has_early_results = !config.preview.empty();
   if (kind->takes("segments")) {
     options.num_segments = default_segments(config, inputs);
   }

@@ -106,7 +106,8 @@ void visit_choices(Visitor& visit, Options&... o) {
   visit(Key{"memory", "taa: iterates that are mixed"}, o.memory...);
 }
 
-/// As visit_schedule, for MethodOptions. The graph is no option of a user's.
+/// As visit_schedule, for MethodOptions. Early results are no option of a
+/// user's.
 template <typename Visitor, typename Options>
 void visit_method(Visitor& visit, Options& o) {
   using Key = FieldKey;

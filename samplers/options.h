@@ -169,6 +169,10 @@ struct MethodOptions {
   int stride = 1;  ///< stale: 2 is AsyncDiff's, one more executor
   int warmup_steps = 1;
   int final_fresh_steps = 0;
+  /// chords, parareal: the plan has the results of fewer outputs or iterations,
+  /// too, for previews. No byte of the result follows from it, and only who
+  /// plans reads it.
+  bool has_early_results = false;
 };
 
 /// The user's choices of MethodOptions. Unset: chosen for the job, or the

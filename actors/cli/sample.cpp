@@ -196,8 +196,10 @@ void check_room(const JobRequest& request, const RunOutputs& outputs) {
                         latent_rows(request));
   }
   if (!outputs.trajectory.empty()) {
-    const samplers::MethodKind kind = request.job.method.kind;
-    require(!kind->skips_points, Errc::unsupported, "--save",
+    const samplers::MethodOptions& method = request.job.method;
+    const samplers::MethodKind kind = method.kind;
+    require(kind->skips_points == nullptr || !kind->skips_points(method),
+            Errc::unsupported, "--save",
             "a trajectory has a point for each model call, and " +
                 std::string(kind->name) + " goes past some",
             "leave trajectory=FILE out, or use another --method");

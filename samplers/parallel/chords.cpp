@@ -38,9 +38,15 @@ bool all_differ(const std::vector<int>& starts) {
   return std::ranges::adjacent_find(starts) == starts.end();
 }
 
-/// Cores up to the one whose output is the result.
+/// The core whose output is the result.
+int result_core(const MethodOptions& options) {
+  return std::max(options.window_size - options.num_outputs, 0);
+}
+
+/// Cores up to that one, or all.
 int num_planned(const MethodOptions& options) {
-  return std::max(options.window_size - options.num_outputs + 1, 1);
+  return options.has_early_results ? options.window_size
+                                   : result_core(options) + 1;
 }
 
 /// A point of a core, and the network's output there.
@@ -62,7 +68,8 @@ struct Core {
 /// jumps to with its first model output. When that core comes to the point
 /// where this one began or was last corrected, its jump from there takes the
 /// place of this one's own: x + (newer jump − older jump). A core reads slower
-/// cores alone, so the plan has those up to the one whose result is wanted.
+/// cores alone, so the plan has those up to the one whose result is wanted. The
+/// outputs of faster ones are early results.
 /// Source: CHORDS, arXiv:2507.15260. Here the difference of the jumps is formed
 /// first, so no byte changes where both are equal.
 TaskList plan_chords(const MethodOptions& options, int num_calls) {
@@ -78,7 +85,8 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
                     std::to_string(num_calls) + " model calls",
                 "use a smaller window, or more steps");
   }
-  const int wanted = num_planned(options) - 1;
+  const int wanted = result_core(options);
+  const int fastest = num_planned(options) - 1;
   TaskList list;
   const auto jump = [&list](const Seen& from, int to) {
     return list
@@ -89,12 +97,16 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
               .inputs = {from.state, from.output}})
         .at(0);
   };
-  std::vector<Core> cores(static_cast<std::size_t>(wanted) + 1);
-  for (int round = 0; cores.back().point < num_calls; ++round) {
+  std::vector<Core> cores(static_cast<std::size_t>(fastest) + 1);
+  const Core& result = cores[static_cast<std::size_t>(wanted)];
+  for (int round = 0; result.point < num_calls; ++round) {
     // A core is read by the next one after it has gone on.
-    for (int i = 0; i <= std::min(round, wanted); ++i) {
+    for (int i = 0; i <= std::min(round, fastest); ++i) {
       Core& core = cores[static_cast<std::size_t>(i)];
       const int next = core.point + 1;
+      if (next > num_calls) {
+        continue;
+      }
       const Slots made = list.add({.op = Op::evaluate,
                                    .from = core.point,
                                    .to = next,
@@ -119,7 +131,7 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
         core.base.point = next;
       }
       core.point = next;
-      if (i == round && i < wanted) {
+      if (i == round && i < fastest) {
         const int start = starts[static_cast<std::size_t>(i) + 1];
         cores[static_cast<std::size_t>(i) + 1] = {
             .point = start,
@@ -128,6 +140,8 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
       }
       if (i == wanted) {
         list.accept(core.state, core.point);
+      } else if (i > wanted && core.point == num_calls) {
+        list.show(core.state);
       }
     }
   }
@@ -148,6 +162,11 @@ MethodOptions chords_defaults(const MethodChoices& choices, int num_calls,
   return options;
 }
 
+/// Core 0 alone goes through all of them.
+bool goes_past_points(const MethodOptions& options) {
+  return options.num_outputs < options.window_size;
+}
+
 std::string_view chords_note(const MethodOptions& options) {
   return options.num_outputs == options.window_size
              ? "chords with as many outputs as cores is exact and as slow as "
@@ -161,13 +180,12 @@ extern constinit const MethodRow kChords{
     .name = "chords",
     .options = "window outputs",
     .spreads = true,
-    .skips_points = true,
     .defaults = chords_defaults,
     .note = chords_note,
     .plan = plan_chords,
     .check = check_one_call_without_noise,
-    .approximates =
-        [](const MethodOptions& o) { return o.num_outputs < o.window_size; },
+    .approximates = goes_past_points,
+    .skips_points = goes_past_points,
     .useful_workers =
         [](const MethodOptions& o, std::uint64_t samples) {
           return samples * static_cast<std::uint64_t>(num_planned(o));

@@ -44,6 +44,9 @@ struct Task {
   /// chain, which observers are shown. Later tasks may make the same point
   /// anew.
   bool is_on_chain = true;
+  /// The state that it makes is an early result: what the method gives with
+  /// fewer outputs or iterations.
+  bool is_early_result = false;
 };
 
 /// The solver step that a task takes.
@@ -56,7 +59,10 @@ struct StepSlots {
 /// Nothing for a task that takes no step. Errors: Errc::internal for a task
 /// that is not `is_whole`.
 [[nodiscard]] std::optional<StepSlots> step_of(const Task& task);
-/// The slot of the point of the chain that a task makes: `Task::to`.
+/// The slot of the state that a task makes, of point `Task::to`; nothing for a
+/// task that makes none.
+[[nodiscard]] std::optional<Slot> state_of(const Task& task);
+/// The same, of a point of the chain.
 [[nodiscard]] std::optional<Slot> point_of(const Task& task);
 /// Whether a task has as many slots and coefficients as its op allows, and all
 /// coefficients are finite.

@@ -68,8 +68,6 @@ struct MethodRow {
   /// Any worker of the sample's execution class may run its tasks. Otherwise
   /// each belongs to the worker of its part.
   bool spreads = false;
-  /// It makes no state for some calls, so a run has no whole trajectory.
-  bool skips_points = false;
   /// It may end earlier than `turn` says.
   bool may_end_early = false;
 
@@ -93,6 +91,10 @@ struct MethodRow {
   /// Whether a result may have other bytes than the sequential run; null:
   /// never.
   bool (*approximates)(const MethodOptions&) = nullptr;
+
+  /// Whether it makes no state of its chain for some calls, so that a run has
+  /// no whole trajectory; null: never.
+  bool (*skips_points)(const MethodOptions&) = nullptr;
 
   /// Logical workers of one sample; null: 1.
   int (*parts)(const MethodOptions&) = nullptr;

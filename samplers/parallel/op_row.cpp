@@ -41,16 +41,17 @@ std::optional<StepSlots> step_of(const Task& task) {
       .is_final = !at.old_state || task.inputs.at(*at.old_state) == state};
 }
 
-std::optional<Slot> point_of(const Task& task) {
-  if (!task.is_on_chain) {
-    return std::nullopt;
-  }
+std::optional<Slot> state_of(const Task& task) {
   if (const auto step = step_of(task)) {
     return step->next_state;
   }
   return task.op->outputs.kinds[0] == ValueKind::state
              ? std::optional(task.outputs.at(0))
              : std::nullopt;
+}
+
+std::optional<Slot> point_of(const Task& task) {
+  return task.is_on_chain ? state_of(task) : std::nullopt;
 }
 
 bool is_whole(const Task& task) {

@@ -24,7 +24,8 @@ struct Block {
 ///   begin[n + 1] = steps(old begin[n]) + (jump(new begin[n]) −
 ///                                         jump(old begin[n]))
 ///
-/// After k iterations the first k blocks are exact. A jump and the first step
+/// After k iterations the first k blocks are exact, and where the last block
+/// ends is an early result. A jump and the first step
 /// of its block share one evaluation of the network. A block's steps begin as
 /// soon as its begin is there, not when all begins are.
 /// Source: Lions, Maday, Turinici 2001; for diffusion models SRDS,
@@ -81,6 +82,9 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
                             {old.fine, blocks[n].coarse, old.coarse}))
                   .at(0);
     }
+    if (options.has_early_results && k + 1 < iterations) {
+      list.show(begin);
+    }
   }
   if (iterations < num_blocks) {
     list.accept(begin, num_calls);
@@ -101,7 +105,6 @@ extern constinit const MethodRow kParareal{
     .name = "parareal",
     .options = "window iterations",
     .spreads = true,
-    .skips_points = true,
     .defaults =
         [](const MethodChoices& choices, int num_calls, int num_workers) {
           const int blocks =
@@ -114,6 +117,7 @@ extern constinit const MethodRow kParareal{
     .check = check_one_call_without_noise,
     .approximates =
         [](const MethodOptions& o) { return o.iterations < o.window_size; },
+    .skips_points = [](const MethodOptions&) { return true; },
     .useful_workers = workers_of_window,
     .most_rows = rows_of_window};
 

@@ -54,6 +54,9 @@ void Plan::drop_unneeded() {
   for (const TaskList::Point& point : list_.points_) {
     is_needed[point.state] = true;
   }
+  for (const Slot slot : list_.early_results_) {
+    is_needed[slot] = true;
+  }
   std::vector<Task> needed;
   for (std::size_t i = list_.tasks_.size(); i-- > 0;) {
     Task& task = list_.tasks_[i];
@@ -112,6 +115,10 @@ void Plan::connect() {
   }
   for (int i = 0; i < size(); ++i) {
     list_.tasks_[static_cast<std::size_t>(i)].is_on_chain = node(i).point >= 0;
+  }
+  for (const Slot slot : list_.early_results_) {
+    list_.tasks_[static_cast<std::size_t>(maker_of(slot))].is_early_result =
+        true;
   }
   std::map<int, int> depth_of_part;
   for (int i = 0; i < size(); ++i) {
@@ -265,7 +272,7 @@ void PlannedMethod::reset() {
   slots_.assign(plan_->num_slots(), {});
   missing_.assign(static_cast<std::size_t>(plan_->num_steps()), 0);
   startable_.clear();
-  next_ahead_ = num_out_ = points_ = depth_ = 0;
+  next_ahead_ = num_out_ = points_ = early_results_ = depth_ = 0;
   complete_ = -1;
   result_ = kInitialSlot;
   units_run_ = 0;
@@ -348,6 +355,7 @@ void PlannedMethod::finish(int index) {
     points_ = node.point + 1;
     result_ = plan_->slot_of_point(node.point);
   }
+  early_results_ += task.is_early_result ? 1 : 0;
   --missing_[static_cast<std::size_t>(node.needed_by)];
   while (complete_ + 1 < plan_->num_steps() &&
          missing_[static_cast<std::size_t>(complete_ + 1)] == 0) {

@@ -22,6 +22,9 @@ class TaskList {
   /// calls, which no later task corrects. The last one is the result.
   /// point: model calls that led to it.
   void accept(Slot state, int point) { points_.push_back({state, point}); }
+  /// The slot holds an early result (Task::is_early_result): the plan keeps the
+  /// tasks that it needs.
+  void show(Slot state) { early_results_.push_back(state); }
 
  private:
   friend class Plan;
@@ -31,6 +34,7 @@ class TaskList {
     int calls = 0;
   };
   std::vector<Point> points_;
+  std::vector<Slot> early_results_;
   Slot next_slot_ = kInitialSlot + 1;
 };
 
@@ -59,7 +63,9 @@ class Plan {
   [[nodiscard]] int num_points() const {
     return static_cast<int>(list_.points_.size());
   }
-
+  [[nodiscard]] int num_early_results() const {
+    return static_cast<int>(list_.early_results_.size());
+  }
   [[nodiscard]] Slot slot_of_point(int point) const {
     return list_.points_[static_cast<std::size_t>(point)].state;
   }
@@ -122,7 +128,8 @@ class Plan {
 };
 
 /// A sample of a planned method: hands out the tasks of its plan, bounds what
-/// is open and frees what is dead.
+/// is open and frees what is dead. It is done when the result and all early
+/// results are made.
 ///
 /// All tasks with complete inputs are handed out, and `max_open` tasks ahead of
 /// that. But if an early result is late, tasks far behind it wait: a task that
@@ -135,7 +142,8 @@ class PlannedMethod final : public Method {
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
   std::optional<Slots> apply(const TaskResult& result) override;
   [[nodiscard]] bool done() const override {
-    return points_ == plan_->num_points();
+    return points_ == plan_->num_points() &&
+           early_results_ == plan_->num_early_results();
   }
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] int accepted() const override {
@@ -178,8 +186,9 @@ class PlannedMethod final : public Method {
   std::vector<int> startable_;  ///< with complete inputs; some may be out
   int next_ahead_ = 0;          ///< all tasks before it were handed out
   int num_out_ = 0;
-  int complete_ = -1;  ///< all that steps up to it need is done
-  int points_ = 0;     ///< of the plan, up to the newest that is made
+  int complete_ = -1;      ///< all that steps up to it need is done
+  int points_ = 0;         ///< of the plan, up to the newest that is made
+  int early_results_ = 0;  ///< that are made
   Slot result_ = kInitialSlot;
   std::int64_t units_run_ = 0;
   int depth_ = 0;

@@ -167,6 +167,48 @@ TEST(RunJob, ShowsPreviewsAndSpansWhenAsked) {
   EXPECT_TRUE(quiet.seen.passes.empty());
 }
 
+/// Those of a sample in their order; a preview that is late may be left out.
+TEST(RunJob, ShowsEarlyResultsBeforeTheResult) {
+  constexpr int kCount = 3;
+  for (const auto kind : {MethodKind::chords, MethodKind::parareal}) {
+    const auto with = [&](int count) {
+      return ObservedJob({.kind = kind,
+                          .window_size = 4,
+                          .num_outputs = count,
+                          .iterations = count,
+                          .has_early_results = count == kCount});
+    };
+    std::vector<std::map<std::uint64_t, Tensor>> fewer;
+    for (int count = 1; count < kCount; ++count) {
+      ObservedJob one = with(count);
+      ASSERT_FALSE(one.run().failure);
+      fewer.push_back(one.seen.latents);
+    }
+    ObservedJob job = with(kCount);
+    job.spec.workers = cpu_workers(2);
+    job.spec.preview_every = 1;
+    ASSERT_FALSE(job.run().failure);
+    std::map<std::uint64_t, std::size_t> next;
+    std::size_t shown = 0;
+    for (const Preview& preview : job.seen.previews) {
+      const std::uint64_t index = preview.sample_index;
+      if (preview.call < job.schedule.num_model_calls()) {
+        EXPECT_EQ(next[index], 0U) << "a step after an early result";
+        continue;
+      }
+      ++shown;
+      while (next[index] < fewer.size() &&
+             !bytes_equal(preview.latents, fewer[next[index]].at(index))) {
+        ++next[index];
+      }
+      EXPECT_LT(next[index]++, fewer.size()) << kind->name;
+    }
+    if (is_one_process()) {
+      EXPECT_EQ(shown, 5 * fewer.size()) << kind->name;
+    }
+  }
+}
+
 TEST(RunJob, ShowsTheLatentsAfterEveryCall) {
   ObservedJob plain({.kind = MethodKind::sequential});
   plain.spec.trajectory = true;

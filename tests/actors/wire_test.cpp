@@ -155,20 +155,22 @@ void expect_all_members_of_each() {
 TEST(Fields, NameEveryMember) {
   expect_all_members_of_each<
       ModelRecord, ClassRecord, samplers::ScheduleOptions,
-      samplers::ScheduleTable, samplers::NoiseLevel, samplers::MethodOptions,
-      ValueName, samplers::TaskResult, RemoteValue, FreedSlots, Grant, Failure,
-      HeldValue, ReadValue, TraceSpan, TasksDone, TasksFailed, InputsGone,
-      TasksReturned, GrantResult, WorkerUp, WorkerDown, WorkerBeat, FreeValues,
-      DropRuns, Redirect, Recall, DeviceMeans, ProcessMeans, ProcessJoined,
-      AdmitProcess, RefuseProcess, CancelSample, DrainProcess, Offer, Join,
-      EndWorker, PeerTokens, PeerAddress, JobOver, ProcessReport, DamagedValue,
+      samplers::ScheduleTable, samplers::NoiseLevel, ValueName,
+      samplers::TaskResult, RemoteValue, FreedSlots, Grant, Failure, HeldValue,
+      ReadValue, TraceSpan, TasksDone, TasksFailed, InputsGone, TasksReturned,
+      GrantResult, WorkerUp, WorkerDown, WorkerBeat, FreeValues, DropRuns,
+      Redirect, Recall, DeviceMeans, ProcessMeans, ProcessJoined, AdmitProcess,
+      RefuseProcess, CancelSample, DrainProcess, Offer, Join, EndWorker,
+      PeerTokens, PeerAddress, JobOver, ProcessReport, DamagedValue,
       EncoderRecord, EncodingRecord, StandBy, TextEncoded, TextFetched,
       EncodingDone, EncodingRefused, NextJob, RunValueKey, ConditionKey,
       LatentsKey, TextKey, ProbeKey, PaceKey, ModelFilesKey, ModelChunksKey,
       ModelChunkKey, LinkPace, Welcome, PeerGreeting, AskStatus, AskStop,
       Granted>();
-  // All but is_on_chain, which the coordinator alone reads.
-  expect_all_members<SampleTask>(num_members<samplers::Task>() - 2);
+  // All but has_early_results, which who plans alone reads.
+  expect_all_members<samplers::MethodOptions>(-1);
+  // All but is_on_chain and is_early_result, which the coordinator alone reads.
+  expect_all_members<SampleTask>(num_members<samplers::Task>() - 3);
   expect_all_members<EncodingText>(num_members<models::HiddenState>() - 1);
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
   expect_all_members<Applicant>(num_members<config::WorkerCount>() - 1);

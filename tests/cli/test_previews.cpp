@@ -89,5 +89,26 @@ TEST(Previews, RefuseNamesThatAreNone) {
   }
 }
 
+/// The outputs of CHORDS before the one that is waited for: no byte of the
+/// result follows from them.
+TEST(Previews, LetTheFasterCoresOfChordsRun) {
+  const TempFolder folder;
+  const auto chords = [](const std::vector<std::string>& more) {
+    const Outcome outcome = run(tiny_sample(
+        overridden({"--method", "chords", "--window", "4", "--outputs", "3",
+                    "--steps", "8", "--class", "1", "--json"},
+                   more)));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json();
+  };
+  const nlohmann::json plain = chords({"-o", folder.path("a.png")});
+  const nlohmann::json shown =
+      chords({"-o", folder.path("b.png"), "--preview", folder.path("p.png")});
+  EXPECT_EQ(shown["latents_xxh3"], plain["latents_xxh3"]);
+  EXPECT_GT(shown["nfe"], plain["nfe"]);
+  EXPECT_EQ(folder.read("b.png"), folder.read("a.png"));
+  EXPECT_EQ(decoded(folder, "p.png").rgb, decoded(folder, "b.png").rgb);
+}
+
 }  // namespace
 }  // namespace troupe::test

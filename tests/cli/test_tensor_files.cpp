@@ -209,6 +209,27 @@ TEST(VerifyVerb, ComparesArraysOfEitherOrder) {
   EXPECT_EQ(verified(rows, columns, {}, 0)["same"], true);
 }
 
+TEST(SaveTrajectory, OfChordsIsWholeWhereItIsExact) {
+  const TempFolder folder;
+  const auto save = [&](const std::string& name,
+                        const std::vector<std::string>& method) {
+    return run(overridden(tiny_sample({"--steps", "8", "--class", "1", "--save",
+                                       "trajectory=" + folder.path(name)}),
+                          method));
+  };
+  ASSERT_EQ(save("a.npy", {"--method", "sequential"}).exit_code, 0);
+  const std::vector<std::string> exact = {"--method", "chords",    "--window",
+                                          "4",        "--outputs", "4"};
+  const Outcome whole = save("b.npy", exact);
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_EQ(folder.read("b.npy"), folder.read("a.npy"));
+  const Outcome refused = save("c.npy", overridden(exact, {"--outputs", "3"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.err_lines(), 1) << refused.err;
+  EXPECT_NE(refused.err.find("chords goes past some"), std::string::npos)
+      << refused.err;
+}
+
 TEST(InitLatents, MayBeHalves) {
   const TempFolder folder;
   // 1 as a half and as a float: the same latents.

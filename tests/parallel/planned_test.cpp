@@ -88,6 +88,62 @@ TEST_P(Nearer, PararealComesWithEachIteration) {
   });
 }
 
+/// Early results in the order in which a plain loop makes them, and the result.
+std::vector<Tensor> results_of(Bench& bench, const MethodOptions& options) {
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  const auto method = make_method(options, bench.schedule);
+  SlotTable slots;
+  slots.put(kInitialSlot, bench.start(3));
+  std::vector<Tensor> results;
+  const auto keep = [&](Slot slot) {
+    results.push_back(std::get<SolverState>(slots.get(slot)).latents);
+  };
+  while (!method->done()) {
+    std::vector<BoundTask> tasks;
+    for (Task& task : method->ready(kNothingAhead)) {
+      tasks.push_back({3, std::move(task), &slots});
+    }
+    const auto made = run_tasks(runner, bench.ctx, tasks);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (tasks[i].task.is_early_result) {
+        keep(state_of(tasks[i].task).value());
+      }
+      slots.erase(method->apply(made[i]).value());
+    }
+  }
+  keep(method->result_slot());
+  return results;
+}
+
+TEST(EarlyResults, AreThoseOfFewerOutputsAndIterations) {
+  for (const MethodOptions& most :
+       {MethodOptions{
+            .kind = MethodKind::chords, .window_size = 4, .num_outputs = 4},
+        MethodOptions{
+            .kind = MethodKind::chords, .window_size = 6, .num_outputs = 3},
+        MethodOptions{
+            .kind = MethodKind::parareal, .window_size = 5, .iterations = 5},
+        MethodOptions{
+            .kind = MethodKind::parareal, .window_size = 4, .iterations = 3}}) {
+    Bench bench(steps(40));
+    MethodOptions options = most;
+    options.has_early_results = true;
+    const std::vector<Tensor> results = results_of(bench, options);
+    const bool is_chords = options.kind == MethodKind::chords;
+    ASSERT_EQ(results.size(),
+              static_cast<std::size_t>(is_chords ? most.num_outputs
+                                                 : most.iterations));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      MethodOptions fewer = most;
+      (is_chords ? fewer.num_outputs : fewer.iterations) =
+          static_cast<int>(i) + 1;
+      EXPECT_TRUE(bytes_equal(results[i], bench.run(fewer, 3).latents))
+          << options.kind->name << ", " << i + 1;
+      EXPECT_EQ(results_of(bench, fewer).size(), 1U) << "nobody asked for them";
+    }
+  }
+}
+
 TEST(Chords, RefusesSolversThatItCannotCarry) {
   for (const Solver solver : {Solver::ddpm, Solver::heun, Solver::pndm}) {
     const Schedule schedule(steps(20, solver));

@@ -316,9 +316,17 @@ std::vector<MethodOptions> method_cases() {
       {.kind = MethodKind::draft, .window_size = 3, .anchor = Anchor::fresh},
       {.kind = MethodKind::chords, .window_size = 3},
       {.kind = MethodKind::chords, .window_size = 3, .num_outputs = 2},
+      {.kind = MethodKind::chords,
+       .window_size = 4,
+       .num_outputs = 3,
+       .has_early_results = true},
       {.kind = MethodKind::parareal, .window_size = 3},
       {.kind = MethodKind::parareal, .window_size = 3, .iterations = 2},
-      {.kind = MethodKind::parareal, .window_size = 2, .iterations = 2}};
+      {.kind = MethodKind::parareal, .window_size = 2, .iterations = 2},
+      {.kind = MethodKind::parareal,
+       .window_size = 4,
+       .iterations = 3,
+       .has_early_results = true}};
 }
 
 bool can_carry(const MethodOptions& options, const Schedule& schedule) {

@@ -35,15 +35,33 @@ constexpr std::uint64_t kSamples = 3;
 constexpr int kSegments = 3;  // of the methods in method_cases()
 
 /// Of the methods in method_cases(), in their order.
-constexpr const char* kMethods[] = {
-    "sequential",     "batch",          "cfg",
-    "pipeline",       "pipeline_onion", "picard",
-    "picard_guessed", "picard_settled", "taa",
-    "taa_settled",    "speculative",    "stale",
-    "stale_onion",    "stale_drafts",   "stale_onion_drafts",
-    "stale_stride_2", "draft",          "draft_fresh",
-    "chords",         "chords_second",  "parareal",
-    "parareal_twice", "parareal_exact"};
+constexpr const char* kMethods[] = {"sequential",
+                                    "batch",
+                                    "cfg",
+                                    "pipeline",
+                                    "pipeline_onion",
+                                    "picard",
+                                    "picard_guessed",
+                                    "picard_given",
+                                    "picard_settled",
+                                    "taa",
+                                    "taa_settled",
+                                    "taa_given",
+                                    "speculative",
+                                    "stale",
+                                    "stale_onion",
+                                    "stale_drafts",
+                                    "stale_onion_drafts",
+                                    "stale_stride_2",
+                                    "draft",
+                                    "draft_fresh",
+                                    "chords",
+                                    "chords_second",
+                                    "chords_early",
+                                    "parareal",
+                                    "parareal_twice",
+                                    "parareal_exact",
+                                    "parareal_early"};
 
 void print(const std::string& name, const Xxh3Stream& hash, std::int64_t nfe,
            std::int64_t rounds) {
@@ -128,7 +146,9 @@ void run_all() {
       }
       const std::string name = solver.name + "/" + kMethods[i];
       run_toy(name, solver.options, methods[i]);
-      if (!samplers::learns_variance(solver.options)) {
+      const bool has_trajectory =
+          methods[i].initial_guess == samplers::InitialGuess::trajectory;
+      if (!samplers::learns_variance(solver.options) && !has_trajectory) {
         run_mixture(flows ? flowing : noised, name, solver.options, methods[i]);
       }
     }

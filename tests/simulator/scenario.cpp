@@ -35,12 +35,20 @@ std::vector<MethodOptions> varieties(MethodKind kind) {
   std::vector<MethodOptions> all{{.kind = kind}};
   if (kind->takes("window")) {
     all = {{.kind = kind, .window_size = 2},
-           {.kind = kind, .window_size = 3, .num_outputs = 2, .iterations = 2},
+           {.kind = kind,
+            .window_size = 3,
+            .num_outputs = 2,
+            .iterations = 2,
+            .has_early_results = true},
            {.kind = kind, .window_size = 4, .anchor = samplers::Anchor::fresh}};
   }
   if (kind->takes("tolerance")) {
     all = {{.kind = kind, .window_size = 4},
            {.kind = kind, .window_size = 8, .tolerance = 0.1},
+           {.kind = kind,
+            .window_size = 5,
+            .tolerance = 0.1,
+            .initial_guess = samplers::InitialGuess::trajectory},
            {.kind = kind,
             .window_size = 6,
             .tolerance = 0.05,
