@@ -341,6 +341,7 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
   const samplers::Progress progress = sample.method->progress();
   ended_totals_.calls_done += progress.accepted;
   ended_totals_.nfe += progress.nfe;
+  ended_totals_.reused += progress.reused;
   ended_totals_.rounds = std::max(ended_totals_.rounds, progress.rounds);
   if (status == SampleStatus::failed) {
     ++ended_totals_.samples_failed;

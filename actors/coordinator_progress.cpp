@@ -48,6 +48,7 @@ JobProgress CoordinatorPolicy::progress() const {
     const samplers::Progress p = sample.method->progress();
     sum.calls_done += p.accepted;
     sum.nfe += p.nfe;
+    sum.reused += p.reused;
     sum.rounds = std::max(sum.rounds, p.rounds);
   }
   if (options_.ticks_per_call > 0) {

@@ -7,6 +7,7 @@
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
+#include "models/network/block_cache.h"
 #include "models/network/boundary_skips.h"
 #include "models/network/diagnose.h"
 
@@ -218,6 +219,30 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
         denoiser.predict(on, shard, batch, outputs);
       });
   join_branches(ctx, std::span<const Tensor>(outputs), rows);
+}
+
+/// A worker of several ranks runs it on one.
+void DenoiserEvaluator::evaluate_cached(ExecContext& ctx,
+                                        std::span<samplers::CachedRow> rows) {
+  const Workspace::Scope scope(ctx.workspace());
+  Rows forward = no_rows();
+  std::vector<models::CachedRows> groups;
+  for (samplers::CachedRow& row : rows) {
+    const std::size_t begin = forward.timesteps.size();
+    add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
+            row.latents, has_both(row));
+    groups.push_back({.size = forward.timesteps.size() - begin,
+                      .threshold = row.threshold,
+                      .cache = std::move(row.cache)});
+  }
+  std::vector<Tensor> outputs = branch_outputs(ctx, rows);
+  models::predict_cached(ctx, *copy_on(ctx).model.denoiser, forward.batch(),
+                         groups, outputs);
+  join_branches(ctx, std::span<const Tensor>(outputs), rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].cache = std::move(groups[i].cache);
+    rows[i].is_reused = groups[i].is_reused;
+  }
 }
 
 void DenoiserEvaluator::combine(ExecContext& ctx, double timestep,

@@ -65,6 +65,8 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   }
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override;
+  void evaluate_cached(ExecContext& ctx,
+                       std::span<samplers::CachedRow> rows) override;
   void combine(ExecContext& ctx, double timestep, const Tensor& cond,
                const Tensor& uncond, Tensor& out) override;
   [[nodiscard]] int num_segments() const override {

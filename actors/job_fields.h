@@ -73,8 +73,7 @@ void visit_fields(Visitor& visit, T& r) {
         r.model);
   visit({"schedule", "the noise schedule: its options and its numbers"},
         r.schedule);
-  visit({"method", "as in a recipe; graph: of a stale pipeline", "object"},
-        r.method);
+  visit({"method", "as in a recipe", "object"}, r.method);
   visit({"cuts", "blocks at which segments begin and end"}, r.cuts);
   samplers::visit_guidance(visit, r.guidance);
   visit({"latent_shape", "of one sample"}, r.latent_shape);
@@ -123,5 +122,11 @@ void visit_fields(Visitor& visit, T& r) {
 template <typename T>
 concept NamedRow =
     std::same_as<T, samplers::Solver> || std::same_as<T, samplers::MethodKind>;
+[[nodiscard]] inline std::string name_of_row(samplers::Solver row) {
+  return std::string(row->name);
+}
+[[nodiscard]] inline std::string name_of_row(samplers::MethodKind row) {
+  return to_string(row);
+}
 
 }  // namespace troupe::actors

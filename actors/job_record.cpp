@@ -12,6 +12,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"
+#include "models/network/block_cache.h"
 #include "models/vae/tiled_decode.h"
 #include "samplers/parallel/method.h"
 
@@ -61,7 +62,7 @@ class FieldHasher {
   }
   template <NamedRow T>
   void add(const T& row) {
-    add(row->name);
+    add(name_of_row(row));
   }
   template <HasFields T>
   void add(const T& record) {
@@ -291,6 +292,9 @@ models::ModelDescription checked_model(const JobRecord& job,
   expect(job.guesses.empty() ==
              (job.method.initial_guess != samplers::InitialGuess::trajectory),
          "guesses", "expected trajectories where guesses come from them alone");
+  expect(!job.method.kind.has(samplers::Modifier::cache) ||
+             models::can_leave_out_blocks(info),
+         "method", "kind: the network has no blocks that +cache can leave out");
   // A plan of its tasks is made.
   const auto num_blocks = static_cast<int>(info.blocks.size());
   expect(samplers::num_network_parts(job.method) <= num_blocks, "method",

@@ -48,6 +48,7 @@ struct JobProgress {
   double calls_under_way = 0;
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;      ///< of the sample that needed most
+  std::int64_t reused = 0;      ///< of nfe: see JobResult
   std::int64_t recoveries = 0;  ///< see JobResult
   /// No worker is there: none has come yet, or all have gone.
   bool waits_for_workers = false;

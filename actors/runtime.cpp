@@ -79,6 +79,7 @@ JobResult to_result(JobHistory record) {
   result.failure = std::move(record.end.failure);
   result.nfe = record.end.progress.nfe;
   result.rounds = record.end.progress.rounds;
+  result.reused = record.end.progress.reused;
   result.recoveries = record.end.recoveries;
   result.lost = std::move(record.end.lost);
   result.speeds = std::move(record.end.speeds);

@@ -65,6 +65,7 @@ struct JobResult {
   std::optional<Failure> failure;
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;  ///< of the sample that needed most
+  std::int64_t reused = 0;  ///< of nfe: calls that left out blocks (+cache)
   /// Workers that were lost, and GPUs that ran out of memory: what was in their
   /// hands was done again.
   std::int64_t recoveries = 0;

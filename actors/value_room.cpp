@@ -10,12 +10,13 @@ std::uint64_t bytes_of(const samplers::LiveValues& values,
   return static_cast<std::uint64_t>(values.states) * sizes.state +
          static_cast<std::uint64_t>(values.outputs) * sizes.output +
          static_cast<std::uint64_t>(values.boundaries) * sizes.boundary +
-         static_cast<std::uint64_t>(values.skips) * sizes.skips + sizes.pixels;
+         static_cast<std::uint64_t>(values.skips) * sizes.skips +
+         static_cast<std::uint64_t>(values.caches) * sizes.cache + sizes.pixels;
 }
 
 std::uint64_t bytes_of(const ValueSizes& sizes, samplers::ValueKind kind) {
   const std::array all = {sizes.state, sizes.output, sizes.boundary,
-                          sizes.skips, sizes.pixels};
+                          sizes.skips, sizes.pixels, sizes.cache};
   static_assert(all.size() == samplers::kNumValueKinds);
   return all.at(static_cast<std::size_t>(kind));
 }

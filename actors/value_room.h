@@ -17,6 +17,7 @@ struct ValueSizes {
   std::uint64_t boundary = 0;  ///< between two segments: the largest
   std::uint64_t skips = 0;     ///< that a segment keeps: the most
   std::uint64_t pixels = 0;    ///< of the decoded sample; 0: it is not decoded
+  std::uint64_t cache = 0;     ///< that an evaluation leaves for later ones
 
   friend bool operator==(const ValueSizes&, const ValueSizes&) = default;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/enum_names.h"
+#include "config/method_plan.h"
 #include "config/python_json.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
@@ -110,7 +111,13 @@ class FieldReader {
     read_row(key, value, samplers::solver_table(), out);
   }
   void read(const char* key, const Json& value, samplers::MethodKind& out) {
-    read_row(key, value, samplers::method_table(), out);
+    constexpr std::size_t kMany = 1000;
+    const auto name =
+        value.is_string() ? value.template get<std::string>() : "";
+    const std::optional<samplers::MethodKind> kind = find_method(name);
+    expect(kind.has_value(), key, value,
+           "one of " + join_names(method_names(), kMany));
+    out = *kind;
   }
   template <typename T>
   void read(const char* key, const Json& value, std::vector<T>& out) {

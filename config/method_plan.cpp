@@ -6,6 +6,7 @@
 #include "config/parse_value.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 
@@ -20,19 +21,70 @@ std::vector<std::string> method_names(samplers::MethodTable table) {
   return names;
 }
 
+namespace {
+
+std::vector<std::string> methods_with(std::string_view modifier,
+                                      samplers::MethodTable table) {
+  std::vector<std::string> names;
+  for (const MethodKind kind : table) {
+    if (has_word(kind->modifiers, modifier)) {
+      names.emplace_back(kind->name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
 std::optional<MethodKind> parse_method(std::string_view place,
                                        std::string_view text,
                                        samplers::MethodTable table) {
+  const std::string_view whole = trimmed(text);
+  const std::size_t plus = std::min(whole.find('+'), whole.size());
   std::vector<std::string> names = method_names(table);
   names.emplace_back("auto");
-  const std::size_t index = parse_choice(place, text, names);
-  return index < table.size() ? std::optional(table[index]) : std::nullopt;
+  const std::size_t index = parse_choice(place, whole.substr(0, plus), names);
+  if (plus == whole.size() && index == table.size()) {
+    return std::nullopt;
+  }
+  std::vector<std::string> known;
+  for (const samplers::ModifierRow& modifier : samplers::kModifiers) {
+    known.emplace_back(modifier.name);
+  }
+  std::optional<MethodKind> kind;
+  if (index < table.size()) {
+    kind = table[index];
+  }
+  for (std::size_t at = plus; at < whole.size();) {
+    const std::size_t end = std::min(whole.find('+', at + 1), whole.size());
+    const std::size_t m =
+        parse_choice(place, whole.substr(at + 1, end - at - 1), known);
+    if (!kind || !has_word((*kind)->modifiers, known[m])) {
+      throw Error(Errc::invalid_argument, place,
+                  "got " + in_quotes(whole) + ", expected " +
+                      one_of(methods_with(known[m], table)) + " with +" +
+                      known[m],
+                  "leave +" + known[m] + " out, or choose one of these");
+    }
+    kind = kind->with(static_cast<samplers::Modifier>(m));
+    at = end;
+  }
+  return kind;
+}
+
+std::optional<MethodKind> find_method(std::string_view name) {
+  try {
+    const std::optional<MethodKind> kind = parse_method("method", name);
+    return kind && to_string(*kind) == name ? kind : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 std::vector<const Option*> options_of(MethodKind kind) {
   std::vector<const Option*> options;
   for (const Option& option : option_table()) {
-    if (kind->takes(option.key)) {
+    if (kind.takes(option.key)) {
       options.push_back(&option);
     }
   }
@@ -44,7 +96,7 @@ std::vector<std::pair<std::string_view, std::string>> method_settings(
   Config said;
   said.method = choices_of(options);
   std::vector<std::pair<std::string_view, std::string>> settings = {
-      {"method", std::string(options.kind->name)}};
+      {"method", to_string(options.kind)}};
   for (const Option* option : options_of(options.kind)) {
     std::string text = option->get(said);
     if (!text.empty()) {
@@ -79,11 +131,11 @@ void check_method_options(const Config& config,
                           std::span<const MethodKind> kinds) {
   std::string names;
   for (const MethodKind kind : kinds) {
-    names.append(names.empty() ? "" : ",").append(kind->name);
+    names.append(names.empty() ? "" : ",").append(to_string(kind));
   }
   for (const Option& option : option_table()) {
     const auto takes = [&option](MethodKind kind) {
-      return kind->takes(option.key);
+      return kind.takes(option.key);
     };
     if (option.group != rows::kMethodGroup ||
         std::ranges::any_of(kinds, takes) || option.get(config).empty()) {
@@ -93,6 +145,11 @@ void check_method_options(const Config& config,
     for (const MethodKind owner : samplers::method_table()) {
       if (owner->takes(option.key)) {
         owners.emplace_back(owner->name);
+      }
+    }
+    for (const samplers::ModifierRow& modifier : samplers::kModifiers) {
+      if (has_word(modifier.options, option.key)) {
+        owners.emplace_back(std::string("NAME+").append(modifier.name));
       }
     }
     if (owners.empty()) {
@@ -285,6 +342,23 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   return options;
 }
 
+/// Whether this process can serve +cache. Errors: Errc::invalid_argument.
+void check_cache(const Config& config, const PlanInputs& inputs) {
+  require(inputs.can_leave_out_blocks, Errc::invalid_argument,
+          config.place_of("method"),
+          "+cache needs a network that is a chain of blocks, as DiT and PixArt "
+          "are: got one with skips, or of one block",
+          "leave +cache out");
+  require(config.num_shards == 1, Errc::invalid_argument,
+          config.place_of("shards"),
+          "shards do not serve +cache: got " +
+              std::to_string(config.num_shards) + ", expected 1",
+          "leave --shards or +cache out");
+  require(!uses_gpus(inputs), Errc::invalid_argument, config.place_of("device"),
+          "+cache computes on CPUs alone: got a GPU",
+          "give --device cpu, or leave +cache out");
+}
+
 }  // namespace
 
 WorkerCount own_workers(const Config& config, const PlanInputs& inputs) {
@@ -312,6 +386,9 @@ std::optional<MethodKind> method_with_more_workers(const Config& config,
 Plan make_plan(const Config& config, const PlanInputs& inputs) {
   Plan plan;
   plan.method = inputs.method ? *inputs.method : method_options(config, inputs);
+  if (plan.method.kind.has(samplers::Modifier::cache)) {
+    check_cache(config, inputs);
+  }
   const std::uint64_t useful = std::max<std::uint64_t>(
       plan.method.kind->useful_workers(plan.method, inputs.num_samples), 1);
   const int places = num_free_places(config, inputs);

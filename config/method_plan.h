@@ -19,10 +19,16 @@ namespace troupe::config {
 [[nodiscard]] std::vector<std::string> method_names(
     samplers::MethodTable table = samplers::method_table());
 
-/// Unset: auto. Errors: Errc::invalid_argument with the nearest name.
+/// A method with its modifiers: "draft+cache". Unset: auto. Errors:
+/// Errc::invalid_argument with the nearest name, or with the methods that have
+/// the modifier.
 [[nodiscard]] std::optional<samplers::MethodKind> parse_method(
     std::string_view place, std::string_view text,
     samplers::MethodTable table = samplers::method_table());
+
+/// The method that `to_string` names so. Nothing: there is none.
+[[nodiscard]] std::optional<samplers::MethodKind> find_method(
+    std::string_view name);
 
 /// The rows of the options that this method takes.
 [[nodiscard]] std::vector<const Option*> options_of(samplers::MethodKind kind);
@@ -70,6 +76,8 @@ struct PlanInputs {
   int num_blocks = 1;      ///< at which the network can be cut
   /// The most parts of an onion cut; 0: the network has no skips, so no onion.
   int most_onion_parts = 0;
+  /// Whether +cache can leave out blocks of the network.
+  bool can_leave_out_blocks = true;
   /// The cut that is cheaper for such options, where the user leaves it open;
   /// unset: a chain.
   std::function<samplers::CutShape(const samplers::MethodOptions&)> cheaper_cut;
@@ -116,8 +124,8 @@ struct Plan {
 /// for one GPU, since it computes their rows together.
 /// Errors: Errc::invalid_argument for segments above `num_blocks` or
 /// `most_onion_parts`, for an onion of a network without skips or of stride 2,
-/// for method options that belong to another method, and for cfg without
-/// guidance.
+/// for method options that belong to another method, for cfg without guidance,
+/// and for +cache with a network, shards or GPUs that do not serve it.
 [[nodiscard]] Plan make_plan(const Config& config, const PlanInputs& inputs);
 
 }  // namespace troupe::config

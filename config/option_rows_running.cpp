@@ -18,7 +18,8 @@ const std::string& shown_methods() {
   static const std::string kShown = [] {
     std::vector<std::string> names = method_names();
     names.insert(names.begin(), "auto");
-    return one_of(names);
+    return one_of(names) + "; NAME+cache leaves out blocks of the network " +
+           "where their input hardly changed";
   }();
   return kShown;
 }
@@ -58,12 +59,12 @@ Field method_field() {
             if (!config.methods.empty()) {
               std::string names;
               for (const samplers::MethodKind kind : config.methods) {
-                names.append(names.empty() ? "" : ",").append(kind->name);
+                names.append(names.empty() ? "" : ",").append(to_string(kind));
               }
               return names;
             }
             if (method.kind) {
-              return std::string((*method.kind)->name);
+              return to_string(*method.kind);
             }
             return method.preset.empty() ? "auto" : "";
           }};
@@ -164,6 +165,11 @@ std::span<const Option> running_rows() {
        kMethods, whole(&Method::iterations, 1), "1"},
       {"memory", "", 0, "N", "taa: iterates that are mixed; 1: none, as picard",
        kMethodGroup, kMethods, whole(&Method::memory, 1), "2"},
+      {"cache-threshold", "", 0, "X",
+       "NAME+cache: how much of what the first block adds may change before "
+       "all blocks run again, as a part of it; 0 is bit-equal to NAME",
+       kMethodGroup, kMethods, real(&Method::cache_threshold, 0, kHuge),
+       "0.025"},
       {"tolerance", "tol", 0, "X",
        by_verb({{kMethods,
                  "picard, taa: a point that changes less is final, 0 is "

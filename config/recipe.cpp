@@ -37,9 +37,10 @@ class JsonWriter {
   void operator()(const FieldKey& key, const T& value) {
     if constexpr (std::is_enum_v<T>) {
       out_[key.name] = name_of(value);
-    } else if constexpr (std::is_same_v<T, samplers::Solver> ||
-                         std::is_same_v<T, samplers::MethodKind>) {
+    } else if constexpr (std::is_same_v<T, samplers::Solver>) {
       out_[key.name] = value->name;
+    } else if constexpr (std::is_same_v<T, samplers::MethodKind>) {
+      out_[key.name] = to_string(value);
     } else if constexpr (std::is_same_v<T, double>) {
       if (std::isfinite(value) && !(key.is_absent && value == 0)) {
         out_[key.name] = value;
@@ -174,10 +175,18 @@ json parse_bounded(const std::string& place, std::string_view text) {
 }  // namespace
 
 samplers::MethodOptions logical_method(const samplers::MethodOptions& options) {
-  const auto approximates = options.kind->approximates;
-  return approximates != nullptr && approximates(options)
-             ? options
-             : samplers::MethodOptions{};
+  if (!samplers::approximates(options)) {
+    return {};
+  }
+  samplers::MethodOptions logical = options;
+  const auto of_kind = options.kind->approximates;
+  if (of_kind == nullptr || !of_kind(options)) {
+    // Its modifiers alone decide bytes.
+    logical = {};
+    logical.kind = options.kind.on(samplers::MethodKind::sequential);
+    logical.cache_threshold = options.cache_threshold;
+  }
+  return logical;
 }
 
 std::vector<Setting> to_settings(const Recipe& recipe,

@@ -6,6 +6,7 @@
 
 #include "kernels/core/boundary.h"
 #include "kernels/core/context.h"
+#include "kernels/core/error.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::samplers {
@@ -21,6 +22,16 @@ struct EvaluateRow {
   double timestep = 0;
   Tensor latents;  ///< [C, …] f32, already scaled for the model
   Tensor output;   ///< [out_channels, …] f32, allocated by the caller
+};
+
+/// One row of a pass that may leave out blocks of the network.
+struct CachedRow : EvaluateRow {
+  /// How far what the first blocks add may be from the cache, relative to it.
+  double threshold = 0;
+  /// In: what an earlier evaluation of the sample left; empty: none. Out: what
+  /// this one leaves.
+  Boundary cache = {};
+  bool is_reused = false;  ///< out: the cache stood in for blocks
 };
 
 /// One row through segment `segment`. Both branches travel together.
@@ -46,6 +57,15 @@ class Evaluator {
   [[nodiscard]] virtual Shape latent_shape() const = 0;
   [[nodiscard]] virtual std::int64_t out_channels() const = 0;
   virtual void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) = 0;
+  /// As `evaluate`, but where the first blocks of a row add nearly what they
+  /// added when its cache was made, the other blocks add what they added then
+  /// (models/network/block_cache.h). Both branches of a row decide together.
+  /// Errors: Errc::unsupported for networks whose blocks cannot be left out.
+  virtual void evaluate_cached(ExecContext& /*ctx*/,
+                               std::span<CachedRow> /*rows*/) {
+    throw Error(Errc::unsupported, "network",
+                "its blocks cannot be left out: got a task with a cache");
+  }
   /// Joins the two branches of a row (Branch::cond, Branch::uncond outputs).
   virtual void combine(ExecContext& ctx, double timestep, const Tensor& cond,
                        const Tensor& uncond, Tensor& out) = 0;

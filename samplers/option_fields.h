@@ -104,6 +104,7 @@ void visit_choices(Visitor& visit, Options&... o) {
   visit(Key{"num_outputs", "chords: outputs waited for"}, o.num_outputs...);
   visit(Key{"iterations", "parareal: corrections"}, o.iterations...);
   visit(Key{"memory", "taa: iterates that are mixed"}, o.memory...);
+  visit(Key{"cache_threshold", "+cache: 0 is exact"}, o.cache_threshold...);
 }
 
 /// As visit_schedule, for MethodOptions. Early results are no option of a
@@ -111,7 +112,9 @@ void visit_choices(Visitor& visit, Options&... o) {
 template <typename Visitor, typename Options>
 void visit_method(Visitor& visit, Options& o) {
   using Key = FieldKey;
-  visit(Key{"kind", "sequential stands for every exact method"}, o.kind);
+  visit(Key{"kind",
+            "sequential stands for every exact method; +cache: modifiers"},
+        o.kind);
   visit(Key{"age", "stale: steps a cut may lag"}, o.age);
   visit(Key{"ages", "stale: the same, by cut"}, o.ages);
   visit(Key{"segment_speeds", "stale: how fast the segments' workers are"},

@@ -156,6 +156,10 @@ struct MethodOptions {
   Accept accept = Accept::first_failing;
   int memory = 2;  ///< taa: iterates that are mixed; 1: none, as in picard
 
+  /// +cache: how much of what the first block adds may change, as a part of it,
+  /// before the other blocks run again. 0: bit-equal to the method without.
+  double cache_threshold = 0.025;
+
   // pipeline, stale
   /// Parts of the network, for one worker each.
   int num_segments = 2;
@@ -189,6 +193,7 @@ struct MethodChoices {
   std::optional<InitialGuess> initial_guess;
   std::optional<Accept> accept;
   std::optional<int> memory;
+  std::optional<double> cache_threshold;
   std::optional<int> num_segments;
   std::vector<double> segment_speeds;
   std::optional<CutShape> cut;  ///< unset: the cheaper one

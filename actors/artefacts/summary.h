@@ -214,6 +214,7 @@ struct RunSummary {
   double guidance = 1;
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
+  std::int64_t reused = 0;
   int workers = 0;
   int threads = 0;
   int shards = 1;
@@ -264,6 +265,8 @@ void visit_fields(auto& visit, AnyConst<RunSummary> auto& r) {
   visit({"guidance", "classifier-free guidance; 1: none"}, r.guidance);
   visit({"nfe", "network calls of all images"}, r.nfe);
   visit({"rounds", "network calls that had to follow one another"}, r.rounds);
+  visit({"reused", "of nfe: calls of +cache that ran the first block alone"},
+        r.reused);
   visit({"workers", "workers of the company"}, r.workers);
   visit({"threads", "threads of each CPU worker, or of each of its shards"},
         r.threads);

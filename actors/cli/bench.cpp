@@ -31,6 +31,7 @@ struct Measurement {
   std::vector<double> seconds = {};
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
+  std::int64_t reused = 0;
   std::map<std::uint64_t, Tensor> latents = {};
 
   [[nodiscard]] double median() const { return median_of(seconds); }
@@ -53,6 +54,7 @@ void measure(Invocation& invocation, const JobRunner& runner,
   measurement.seconds.push_back(result.wall_seconds);
   measurement.nfe = result.nfe;
   measurement.rounds = result.rounds;
+  measurement.reused = result.reused;
   measurement.latents = observer.latents;
 }
 
@@ -72,7 +74,7 @@ std::vector<Measurement> rows_of(std::span<const JobRequest> requests) {
     add_baseline(describe_cpu_company(1, 2), 2);
   }
   for (const JobRequest& request : requests) {
-    rows.push_back({.name = std::string(request.job.method.kind->name) + ", " +
+    rows.push_back({.name = to_string(request.job.method.kind) + ", " +
                             describe_company(request),
                     .request = request});
   }
@@ -85,13 +87,14 @@ std::vector<BenchRow> table_of(const std::vector<Measurement>& rows,
   for (const Measurement& row : rows) {
     BenchRow& line = table.emplace_back(
         BenchRow{.name = row.name,
-                 .method = std::string(row.request.job.method.kind->name),
+                 .method = to_string(row.request.job.method.kind),
                  .workers = row.request.num_workers(),
                  .threads = row.request.num_threads,
                  .seconds = row.median(),
                  .cut = config::cut_name(row.request.job.method),
                  .nfe = row.nfe,
                  .rounds = row.rounds,
+                 .reused = row.reused,
                  .relative_rmse = relative_rmse(row.latents, rows[0].latents),
                  .latents_xxh3 = latents_xxh3(row.latents)});
     if (on_gpu) {

@@ -122,7 +122,7 @@ std::vector<Row> rows_of(const config::Config& config,
     const int shards = machine.shards.devices;
     rows.push_back(
         {.name = fmt::format(
-             "{}{}, {}", request.job.method.kind->name,
+             "{}{}, {}", to_string(request.job.method.kind),
              shards == 1 ? "" : fmt::format(", {} shards", shards),
              counted(machine.num_workers() * static_cast<std::size_t>(shards),
                      "emulated device")),
@@ -159,7 +159,7 @@ std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
     const double seconds = row.seconds();
     table.push_back(
         {.name = row.name,
-         .method = std::string(row.request.job.method.kind->name),
+         .method = to_string(row.request.job.method.kind),
          .workers = static_cast<int>(row.machine.num_workers()),
          .seconds = seconds,
          .over_1_worker = rows[0].seconds() / seconds,
@@ -170,6 +170,7 @@ std::vector<BenchRow> table_of(const std::vector<Row>& rows) {
          .cut = config::cut_name(row.request.job.method),
          .nfe = row.job.result.nfe,
          .rounds = row.job.result.rounds,
+         .reused = row.job.result.reused,
          .relative_rmse = relative_rmse(row.latents, rows[0].latents),
          .latents_xxh3 = latents_xxh3(row.latents)});
   }

@@ -23,6 +23,10 @@ struct Setting {
 // The settings that are compared.
 constexpr Setting kSettings[] = {
     {"cfg"},
+    {"sequential+cache"},
+    {"sequential+cache --cache-threshold 0.05"},
+    {"picard+cache --window 4"},
+    {"draft+cache --window 2"},
     {"picard --window 2"},
     {"picard --window 4"},
     {"picard --window 8"},
@@ -70,7 +74,7 @@ bool is_asked(const config::Config& config, const Setting& setting,
               samplers::MethodKind of) {
   const std::string_view text(setting.text);
   return (config.all_settings || !setting.is_rare) &&
-         text.substr(0, text.find(' ')) == of->name;
+         text.substr(0, text.find(' ')) == to_string(of);
 }
 
 /// The settings that `config` asks for. Errors: Errc::invalid_argument for a
@@ -93,8 +97,7 @@ std::vector<std::string> settings_of(const config::Config& config) {
     require(!names_any || texts.size() > before ||
                 kind == samplers::MethodKind::sequential,
             Errc::invalid_argument, config.place_of("method"),
-            "no setting of " + std::string(kind->name) +
-                " is compared on one picture" +
+            "no setting of " + to_string(kind) + " is compared on one picture" +
                 (config.all_settings ? "" : " without --all"),
             "measure it with troupe bench, or leave it out");
   }

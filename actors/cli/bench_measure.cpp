@@ -55,6 +55,8 @@ void visit_fields(auto& visit, AnyConst<BenchRow> auto& r) {
   }
   visit({"nfe", "network calls of all images"}, r.nfe);
   visit({"rounds", "network calls one after another"}, r.rounds);
+  visit({"reused", "of nfe: calls of +cache that ran the first block alone"},
+        r.reused);
   visit({"relative_rmse", "of the latents against the first row"},
         r.relative_rmse);
   visit({"latents_xxh3", "XXH3-64 of the final latents' bytes in index order"},

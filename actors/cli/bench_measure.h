@@ -97,6 +97,7 @@ struct BenchRow {
   std::string cut = {};
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
+  std::int64_t reused = 0;
   double relative_rmse = 0;
   std::string latents_xxh3 = {};
 };

@@ -622,7 +622,7 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
   }
   SettingRow figures{
       .name = row.name,
-      .method = std::string(method.kind->name),
+      .method = to_string(method.kind),
       .role = row.role,
       .is_emulated = request.is_emulated,
       .steps = grid.steps,

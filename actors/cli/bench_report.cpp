@@ -394,7 +394,8 @@ std::string front_svg(const MethodsReport& report, int steps) {
   for (const samplers::MethodKind kind : samplers::method_table()) {
     for (const SettingRow& row : report.rows) {
       if (row.steps == steps && row.role == RowRole::method &&
-          row.method == kind->name && row.rmse.median > 0) {
+          row.method.substr(0, row.method.find('+')) == kind->name &&
+          row.rmse.median > 0) {
         fastest = std::max(fastest, row.speedup);
         add(row.method, row.speedup, row.rmse.median, first_number(row.name));
       }

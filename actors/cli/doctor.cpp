@@ -105,8 +105,8 @@ std::vector<DefaultPlan> default_plans() {
              .num_blocks = 1,
              .num_calls = 1,
              .num_cores = cores});
-    return DefaultPlan{what, std::string(made.method.kind->name),
-                       made.num_workers, made.num_threads};
+    return DefaultPlan{what, to_string(made.method.kind), made.num_workers,
+                       made.num_threads};
   };
   return {plan("one image", 1), plan("many images", 2 * cores)};
 }

@@ -213,9 +213,8 @@ void EncodingCompany::dismiss(config::Config& config) {
 JobStatus EncodingCompany::status() const {
   JobStatus status{
       .model = request_.source.name(),
-      .method = request_.is_method_open()
-                    ? "auto"
-                    : std::string(request_.job.method.kind->name),
+      .method = request_.is_method_open() ? "auto"
+                                          : to_string(request_.job.method.kind),
       .progress = {.samples_total = request_.num_samples()},
       .elapsed_seconds =
           std::chrono::duration<double>(SteadyClock().now() - begun_).count()};

@@ -25,7 +25,7 @@ std::string logical_plan(const samplers::MethodOptions& method,
   const samplers::MethodOptions m = config::logical_method(method);
   std::string text;
   if (m.kind == samplers::MethodKind::sequential) {
-    text = m.kind->name;
+    text = to_string(m.kind);
   } else {
     for (const auto& [key, value] : config::method_settings(m)) {
       text.append(text.empty() ? "" : " ")

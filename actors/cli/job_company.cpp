@@ -126,7 +126,7 @@ std::vector<Process> JobCompany::nodes(std::span<const Process> at_work) const {
 
 JobStatus JobCompany::status() const {
   JobStatus status{.model = request_.source.name(),
-                   .method = std::string(request_.job.method.kind->name),
+                   .method = to_string(request_.job.method.kind),
                    .progress = watch_.progress(),
                    .elapsed_seconds = watch_.elapsed_seconds()};
   status.progress.processes = nodes(status.progress.processes);

@@ -18,6 +18,7 @@
 #include "kernels/core/system/machine.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
+#include "models/network/block_cache.h"
 #include "net/nccl.h"
 
 namespace troupe::actors {
@@ -189,8 +190,7 @@ CutPace cut_pace(const config::Config& config, const JobRequest& request,
   constexpr double kGpu = 1e13;
   constexpr double kMemory = 1e10;     // bytes per second
   constexpr double kNetwork = 1.25e8;  // as bench has it: 1 Gbit/s
-  const auto approximates = method.kind->approximates;
-  const bool decides_bytes = approximates != nullptr && approximates(method);
+  const bool decides_bytes = samplers::approximates(method);
   const bool on_gpu = request.devices.front().is_gpu() || decides_bytes;
   const bool is_far = !config.listen.empty() || decides_bytes;
   const double flops = request.source.info(DType::f32).flops();
@@ -217,6 +217,8 @@ config::PlanInputs plan_inputs(const config::Config& config,
       .is_guided = request.job.guidance.is_on(),
       .num_blocks = request.source.num_blocks(),
       .most_onion_parts = most_onion_parts(request.source.info(DType::f32)),
+      .can_leave_out_blocks =
+          models::can_leave_out_blocks(request.source.info(DType::f32)),
       .cheaper_cut =
           [&](const samplers::MethodOptions& method) {
             return cheaper_cut(request.source.info(DType::f32), method,

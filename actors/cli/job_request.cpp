@@ -550,7 +550,7 @@ JobRequest make_request(const config::Config& said,
 
 std::string describe_method(const JobRequest& request) {
   const auto& other = request.method_with_more_workers;
-  return std::string(request.job.method.kind->name) +
+  return to_string(request.job.method.kind) +
          (request.chooses_anew
               ? ", or what --max-rmse takes by the workers that are there when "
                 "the job begins"

@@ -9,6 +9,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/network_cuts.h"
 #include "actors/plan.h"
+#include "models/network/block_cache.h"
 #include "models/vae/tiled_decode.h"
 #include "samplers/solver.h"
 
@@ -145,7 +146,10 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
           .output = f32_bytes(with_channels(latents, info.out_channels)),
           .boundary = branches * cut.boundary,
           .skips = branches * cut.skips,
-          .pixels = decode ? bytes_of_pixels(request.source) : 0};
+          .pixels = decode ? bytes_of_pixels(request.source) : 0,
+          .cache = request.job.method.kind.has(samplers::Modifier::cache)
+                       ? branches * models::cache_bytes(info)
+                       : 0};
 }
 
 std::vector<SegmentFigures> segment_figures(const JobRequest& request) {

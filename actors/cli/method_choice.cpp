@@ -31,11 +31,6 @@ using samplers::MethodOptions;
 /// Medians of fewer pictures say little.
 constexpr std::uint64_t kLeastRuns = 8;
 
-bool approximates(const MethodOptions& method) {
-  return method.kind->approximates != nullptr &&
-         method.kind->approximates(method);
-}
-
 /// The table's figures of the job's sampling.
 std::vector<const MethodFigure*> fitting(const MeasuredMethods& measured,
                                          const JobRequest& request) {
@@ -253,7 +248,9 @@ MethodChoice choose_method(const config::Config& config,
   std::vector<const MethodFigure*> figures = fitting(measured, request);
   std::string lack = figures.empty() ? lack_of(measured, request) : "";
   std::erase_if(figures, [](const MethodFigure* figure) {
-    return figure->runs < kLeastRuns || !approximates(figure->method.options);
+    const MethodOptions& method = figure->method.options;
+    return figure->runs < kLeastRuns || !approximates(method) ||
+           method.kind.has(samplers::Modifier::cache);
   });
   if (lack.empty() && figures.empty()) {
     lack = fmt::format(
@@ -282,7 +279,7 @@ std::string error_note(const config::Config& config,
       (method.kind->note != nullptr && !method.kind->note(method).empty())) {
     return {};
   }
-  const std::string name(method.kind->name);
+  const std::string name = to_string(method.kind);
   MeasuredMethods measured;
   try {
     measured = measured_methods(config, request.source);

@@ -113,7 +113,11 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
       summary.sampler, counted(summary.steps, "step"), summary.guidance,
       method_and_workers(summary, here), summary.dtype,
-      counted(summary.nfe, "network call"), counted(summary.rounds, "round"),
+      counted(summary.nfe, "network call") +
+          (summary.reused > 0
+               ? fmt::format(" ({} of the first block alone)", summary.reused)
+               : std::string()),
+      counted(summary.rounds, "round"),
       only_measures
           ? "peak memory " + human_bytes(summary.peak_memory_bytes) + "; "
           : std::string(),

@@ -39,7 +39,7 @@ namespace {
 
 void fill_method(const JobRequest& request, RunSummary& summary) {
   const samplers::MethodOptions& method = request.job.method;
-  summary.method = method.kind->name;
+  summary.method = to_string(method.kind);
   summary.workers_per_image =
       method.kind->spreads ? 0 : samplers::num_parts(method);
   summary.useful_workers =
@@ -111,6 +111,7 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
                   RunSummary& summary) {
   summary.nfe = result.nfe;
   summary.rounds = result.rounds;
+  summary.reused = result.reused;
   summary.recoveries =
       result.recoveries + static_cast<std::int64_t>(runner.lost().size());
   summary.encode_seconds = runner.encode_seconds();
@@ -201,7 +202,7 @@ void check_room(const JobRequest& request, const RunOutputs& outputs) {
     require(kind->skips_points == nullptr || !kind->skips_points(method),
             Errc::unsupported, "--save",
             "a trajectory has a point for each model call, and " +
-                std::string(kind->name) + " goes past some",
+                to_string(kind) + " goes past some",
             "leave trajectory=FILE out, or use another --method");
     RowFile::check_room("--save trajectory", outputs.trajectory,
                         trajectory_rows(request));

@@ -1,6 +1,7 @@
 #include "actors/emulation/emulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -125,6 +126,8 @@ class Company {
   void end_pass(std::size_t worker);
   void end_at(std::size_t worker, TimePoint when);
   void adapt_pace(int more_busy);
+  [[nodiscard]] double part_that_ran(const samplers::Task& first, int rows,
+                                     std::uint64_t ticks) const;
   void record(const Grant& pass, double slowness);
   void ask(std::size_t asker, std::size_t holder, const ValueName& name,
            ValueChannel::Taker taker);
@@ -203,6 +206,7 @@ EmulatedJob Company::run() {
   result.failure = std::move(end_->failure);
   result.nfe = end_->progress.nfe;
   result.rounds = end_->progress.rounds;
+  result.reused = end_->progress.reused;
   result.compute_seconds = to_seconds(end_->busy);
   result.wall_seconds = to_seconds(now() - TimePoint{});
   const samplers::MethodOptions& method = spec_.parts.method;
@@ -346,11 +350,14 @@ void Company::start_pass(std::size_t index) {
   }
   const std::uint64_t before = ctx_.ticks();
   worker.pass = std::make_unique<Execution>(*pass, ctx_, job_, store_of(index));
-  worker.ticks += ctx_.ticks() - before;
+  const std::uint64_t ticks = ctx_.ticks() - before;
+  worker.ticks += ticks;
   const samplers::Task& first = pass->tasks.front().task;
   const int rows = machine_.rows_of(pass->tasks);
   const double alone = machine_.pass_seconds(first, rows);
-  double slowness = alone > 0 ? 1 + machine_.jitter * jitter_.unit() : 1.0;
+  double slowness = alone > 0 ? (1 + machine_.jitter * jitter_.unit()) *
+                                    part_that_ran(first, rows, ticks)
+                              : 1.0;
   if (alone > 0 && !machine_.slowness.empty()) {
     slowness *= machine_.slowness[jitter_.below(machine_.slowness.size())];
   }
@@ -390,6 +397,22 @@ void Company::adapt_pace(int more_busy) {
       end_at(i, now() + to_duration(to_seconds(ends - now()) * before / pace));
     }
   }
+}
+
+/// Of the seconds of a pass of so many rows: 1, unless rows left out all blocks
+/// but the first.
+double Company::part_that_ran(const samplers::Task& first, int rows,
+                              std::uint64_t ticks) const {
+  const auto blocks = static_cast<double>(
+      spec_.parts.evaluator->ticks_per_row() / (machine_.is_guided ? 2 : 1));
+  if (!first.op->may_reuse || blocks <= 1) {
+    return 1;
+  }
+  const double others = (static_cast<double>(ticks) - rows) / (blocks - 1);
+  const int whole = std::clamp(static_cast<int>(std::lround(others)), 0, rows);
+  return (1 + (blocks - 1) * machine_.pass_seconds(first, whole) /
+                  machine_.pass_seconds(first, rows)) /
+         blocks;
 }
 
 void Company::end_pass(std::size_t index) {

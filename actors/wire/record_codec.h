@@ -262,7 +262,7 @@ class RecordWriter {
   void always(const FieldKey& /*key*/, Errc code) { text(to_string(code)); }
   template <NamedRow T>
   void always(const FieldKey& /*key*/, const T& row) {
-    text(row->name);
+    text(name_of_row(row));
   }
   template <HasFields T>
   void always(const FieldKey& /*key*/, const T& record) {
@@ -468,30 +468,28 @@ class RecordReader {
     value = static_cast<T>(place_in(config::names_of<T>(), name()));
   }
   void get(Errc& code);
-  template <typename Row>
-  requires NamedRow<Row>
-  void get(Row& row) {
-    row = table_of(row)[place_in_table(table_of(row), name())];
+  void get(samplers::Solver& solver) {
+    const auto table = samplers::solver_table();
+    const std::string_view its = name();
+    const auto found = std::ranges::find_if(
+        table, [its](samplers::Solver one) { return one->name == its; });
+    if (found == table.end()) {
+      refuse_name(its);
+    }
+    solver = *found;
   }
-  static auto table_of(const samplers::Solver& /*row*/) {
-    return samplers::solver_table();
-  }
-  static auto table_of(const samplers::MethodKind& /*row*/) {
-    return samplers::method_table();
+  void get(samplers::MethodKind& kind) {
+    const std::string_view its = name();
+    const std::optional<samplers::MethodKind> found = config::find_method(its);
+    if (!found) {
+      refuse_name(its);
+    }
+    kind = *found;
   }
   std::string_view name() { return has(WireType::bytes) ? text() : ""; }
   [[noreturn]] void refuse_name(std::string_view name) const;
   std::size_t place_in(const std::vector<std::string>& names,
                        std::string_view name) const;
-  template <typename Table>
-  std::size_t place_in_table(const Table& table, std::string_view name) const {
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      if (table[i]->name == name) {
-        return i;
-      }
-    }
-    refuse_name(name);
-  }
   template <typename... Ts>
   void get(std::variant<Ts...>& one_of) {
     nested(has(WireType::bytes) ? take(varint()) : std::string_view(), one_of);

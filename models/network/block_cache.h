@@ -18,9 +18,9 @@ struct CachedRows {
   /// hidden state, c what it added in the pass that made the cache. Below it
   /// the blocks after the first are left out. 0: never.
   double threshold = 0;
-  /// In: of an earlier pass, on the context's device. One of another number of
-  /// rows is as none. Out: what a later pass may reuse: for each row what the
-  /// first block added to each stream, and then what all later blocks added
+  /// In: of an earlier pass, on the context's device. A cache of more or fewer
+  /// rows counts as none. Out: what a later pass may reuse: for each row what
+  /// the first block added to each stream, and then what all later blocks added
   /// together. The same as before if blocks were left out.
   Boundary cache = {};
   bool is_reused = false;  ///< out: blocks were left out

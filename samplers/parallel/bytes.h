@@ -28,8 +28,9 @@ namespace troupe::samplers {
 class ByteWriter {
  public:
   ByteWriter(MethodKind kind, std::initializer_list<int> made_with) {
-    number(kind->name.size());
-    bytes_.append(kind->name);
+    const std::string name = to_string(kind);
+    number(name.size());
+    bytes_.append(name);
     number(kind->snapshot_format);
     for (const int value : made_with) {
       number(value);
@@ -84,7 +85,7 @@ class ByteReader {
     const std::size_t length = count();
     const std::string_view name = bytes_.substr(0, length);
     bytes_.remove_prefix(length);
-    bool fits = name == kind->name && next() == kind->snapshot_format;
+    bool fits = name == to_string(kind) && next() == kind->snapshot_format;
     for (const int value : made_with) {
       fits = fits && next() == static_cast<std::uint64_t>(value);
     }

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "samplers/parallel/cache.h"
 #include "samplers/parallel/check_range.h"
 #include "samplers/parallel/plan.h"
 
@@ -28,6 +29,9 @@ int window_at(const MethodOptions& options, int anchor, int num_calls) {
 /// Anchor::draft: the last draft's output is that of the next anchor.
 /// Anchor::fresh: the next anchor is one step further and evaluated anew, which
 /// takes one more round for each window.
+///
+/// With +cache the evaluations of a window may reuse what the anchor's left,
+/// and the last of them leaves what the next ones may reuse.
 /// Source: DRiffusion, arXiv:2603.25872 (aggressive and conservative); drafts
 /// by the solver's steps, with their noise, and the correction are ours.
 TaskList plan_draft(const MethodOptions& options, int num_calls) {
@@ -37,19 +41,20 @@ TaskList plan_draft(const MethodOptions& options, int num_calls) {
   struct Evaluation {
     Slot seen = kInitialSlot;  ///< by the network
     Slot output = 0;
+    std::optional<Slot> cache = {};
   };
   TaskList list;
-  const auto evaluate = [&list](int call, Slot seen) {
-    return Evaluation{seen, list.add({.op = Op::evaluate,
-                                      .from = call,
-                                      .to = call + 1,
-                                      .timestep_call = call,
-                                      .inputs = {seen}})
-                                .at(0)};
+  const auto evaluate = [&](int call, Slot seen, std::optional<Slot> cache,
+                            bool is_last) {
+    const bool leaves = is_last && leaves_cache(options, call, num_calls);
+    const Slots made = list.add(
+        evaluation(options, call, num_calls, seen, cache), leaves ? 2 : 1);
+    return Evaluation{seen, made.at(0),
+                      leaves ? std::optional(made.at(1)) : std::nullopt};
   };
   int anchor = 0;
   Slot state = kInitialSlot;
-  Evaluation newest = evaluate(0, state);
+  Evaluation newest = evaluate(0, state, {}, true);
   const auto step = [&](int call, const Evaluation& with) {
     Task task{.op = Op::step,
               .from = call,
@@ -85,8 +90,9 @@ TaskList plan_draft(const MethodOptions& options, int num_calls) {
     }
     std::vector<Evaluation> evaluations;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      evaluations.push_back(
-          evaluate(anchor + 1 + static_cast<int>(i), points.at(i)));
+      evaluations.push_back(evaluate(anchor + 1 + static_cast<int>(i),
+                                     points.at(i), newest.cache,
+                                     i + 1 == points.size()));
     }
     const bool is_fresh = options.anchor == Anchor::fresh;
     const int end = is_fresh ? last + 1 : last;
@@ -96,7 +102,8 @@ TaskList plan_draft(const MethodOptions& options, int num_calls) {
     if (end == num_calls) {
       return list;
     }
-    newest = is_fresh ? evaluate(end, state) : evaluations.back();
+    newest = is_fresh ? evaluate(end, state, evaluations.back().cache, true)
+                      : evaluations.back();
     anchor = end;
   }
 }
@@ -120,6 +127,7 @@ MethodOptions draft_defaults(const MethodChoices& /*choices*/, int num_calls,
 extern constinit const MethodRow kDraft{
     .name = "draft",
     .options = "window anchor warmup final-fresh",
+    .modifiers = "cache",
     .spreads = true,
     .defaults = draft_defaults,
     .plan = plan_draft,

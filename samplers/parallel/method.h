@@ -81,6 +81,9 @@ struct TaskResult {
 
 /// How many scalars the result of the task has.
 [[nodiscard]] std::size_t num_scalars(const Task& task);
+/// Whether the task left out blocks of the network, by its result's scalars.
+[[nodiscard]] bool has_reused(const Task& task,
+                              std::span<const double> scalars);
 
 struct Progress {
   int accepted = 0;  ///< points of the chain that are final
@@ -90,6 +93,9 @@ struct Progress {
   /// share (rounded up).
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;  ///< evaluations on the critical path
+  /// Of the evaluations whose results have arrived: those that left out blocks
+  /// of the network.
+  std::int64_t reused = 0;
 };
 
 /// For Method::ready: no task is handed out before its inputs are made.

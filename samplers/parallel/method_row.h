@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,7 +50,20 @@ struct LiveValues {
   int outputs = 0;     ///< of the network
   int boundaries = 0;  ///< from one segment to the next
   int skips = 0;       ///< that a segment keeps for its mirror
+  int caches = 0;      ///< of evaluations, for later ones
 };
+
+/// What a user may add to a method: "sequential+cache". It changes how tasks
+/// evaluate the network, not which tasks there are.
+enum class Modifier : std::uint8_t {
+  cache  ///< blocks are left out where their input hardly changed (cache.h)
+};
+struct ModifierRow {
+  std::string_view name;
+  std::string_view options;  ///< as MethodRow::options
+};
+/// By Modifier.
+inline constexpr ModifierRow kModifiers[] = {{"cache", "cache-threshold"}};
 
 /// All that the house knows of one parallel method; its row stands at the end
 /// of its own file. To add one: see README.md.
@@ -60,6 +75,8 @@ struct MethodRow {
   /// Keys of the method's command-line options, separated by spaces. Options of
   /// other methods are refused.
   std::string_view options;
+  /// Names of the modifiers that it can have, separated by spaces.
+  std::string_view modifiers = "";
   /// Why "auto" took it; empty: it never does.
   std::string_view chosen_because;
   /// The two branches of guidance are tasks of their own, one of each of two
@@ -88,8 +105,8 @@ struct MethodRow {
   void (*check)(const MethodOptions&, const Schedule&) = nullptr;
   std::unique_ptr<Method> (*make)(const MethodOptions&,
                                   const Schedule&) = nullptr;
-  /// Whether a result may have other bytes than the sequential run; null:
-  /// never.
+  /// Whether a result may have other bytes than the sequential run with the
+  /// same modifiers; null: never.
   bool (*approximates)(const MethodOptions&) = nullptr;
 
   /// Whether it makes no state of its chain for some calls, so that a run has
@@ -122,13 +139,30 @@ struct MethodRow {
   [[nodiscard]] bool takes(std::string_view key) const;
 };
 
-/// A parallel method: its row, which lives as long as the program.
+/// A parallel method: its row, which lives as long as the program, and its
+/// modifiers.
 class MethodKind {
  public:
   constexpr explicit MethodKind(const MethodRow& row) noexcept : row_(&row) {}
   [[nodiscard]] constexpr const MethodRow* operator->() const noexcept {
     return row_;
   }
+  [[nodiscard]] constexpr bool has(Modifier modifier) const noexcept {
+    return (modifiers_ & bit(modifier)) != 0;
+  }
+  [[nodiscard]] constexpr MethodKind with(Modifier modifier) const noexcept {
+    MethodKind kind = *this;
+    kind.modifiers_ |= bit(modifier);
+    return kind;
+  }
+  /// The same modifiers of another method.
+  [[nodiscard]] constexpr MethodKind on(MethodKind other) const noexcept {
+    other.modifiers_ = modifiers_;
+    return other;
+  }
+  /// Whether the options of its row or of its modifiers have this key.
+  [[nodiscard]] bool takes(std::string_view key) const;
+
   bool operator==(const MethodKind&) const = default;
 
   static const MethodKind sequential;
@@ -144,13 +178,24 @@ class MethodKind {
   static const MethodKind speculative;
 
  private:
+  [[nodiscard]] static constexpr std::uint32_t bit(Modifier modifier) noexcept {
+    return std::uint32_t{1} << static_cast<unsigned>(modifier);
+  }
+
   const MethodRow* row_;
+  std::uint32_t modifiers_ = 0;
 };
+
+/// In flags, recipes and records: "sequential", "draft+cache".
+[[nodiscard]] std::string to_string(MethodKind kind);
 
 /// Methods in the order in which help texts show them.
 using MethodTable = std::span<const MethodKind>;
 /// Those that Troupe has.
 [[nodiscard]] MethodTable method_table();
+
+/// Whether a result may have other bytes than the sequential run.
+[[nodiscard]] bool approximates(const MethodOptions& options);
 
 // What a method costs. Errors: as make_method.
 [[nodiscard]] Turn turn_of(const MethodOptions& options,

@@ -3,6 +3,7 @@
 
 #include "kernels/core/text.h"
 #include "samplers/option_fields.h"
+#include "samplers/parallel/cache.h"
 #include "samplers/parallel/method.h"
 #include "samplers/parallel/plan.h"
 
@@ -43,6 +44,30 @@ MethodTable method_table() {
 
 bool MethodRow::takes(std::string_view key) const {
   return has_word(options, key);
+}
+
+bool MethodKind::takes(std::string_view key) const {
+  for (std::size_t m = 0; m < std::size(kModifiers); ++m) {
+    if (has(static_cast<Modifier>(m)) && has_word(kModifiers[m].options, key)) {
+      return true;
+    }
+  }
+  return row_->takes(key);
+}
+
+std::string to_string(MethodKind kind) {
+  std::string name(kind->name);
+  for (std::size_t m = 0; m < std::size(kModifiers); ++m) {
+    if (kind.has(static_cast<Modifier>(m))) {
+      name.append("+").append(kModifiers[m].name);
+    }
+  }
+  return name;
+}
+
+bool approximates(const MethodOptions& options) {
+  const auto of_kind = options.kind->approximates;
+  return (of_kind != nullptr && of_kind(options)) || leaves_out_blocks(options);
 }
 
 std::function<std::unique_ptr<Method>()> method_maker(

@@ -75,6 +75,10 @@ std::size_t num_scalars(const Task& task) {
   return task.op->scalars == nullptr ? 0 : task.op->scalars(task);
 }
 
+bool has_reused(const Task& task, std::span<const double> scalars) {
+  return task.op->may_reuse && !scalars.empty() && scalars.front() != 0;
+}
+
 Task decode_task(std::uint64_t id, Slot result, Slot pixels) {
   return {.id = id, .op = Op::decode, .inputs = {result}, .outputs = {pixels}};
 }

@@ -23,9 +23,10 @@ enum class ValueKind : std::uint8_t {
   output,    ///< of the network
   boundary,  ///< from one segment to the next
   skips,     ///< that a segment keeps for its mirror
-  pixels
+  pixels,
+  cache  ///< of an evaluation, for later ones: what blocks added
 };
-inline constexpr std::size_t kNumValueKinds = 5;
+inline constexpr std::size_t kNumValueKinds = 6;
 
 /// Where a worker's time goes.
 enum class Work : std::uint8_t {
@@ -82,6 +83,9 @@ struct OpRow {
   /// Any worker of the sample's execution class may run it if the method says
   /// so, too. Otherwise it belongs to the worker of the task's part.
   bool spreads = false;
+  /// It may leave out blocks of the network: a first scalar of 1 says that it
+  /// did.
+  bool may_reuse = false;
   /// Any worker that shares the memory of the part's worker may run it: the
   /// weights that it reads are there.
   bool stays_beside = false;
@@ -101,6 +105,7 @@ struct OpRow {
 };
 
 void run_evaluate(const OpRun& run, OpTasks tasks);
+void run_evaluate_cached(const OpRun& run, OpTasks tasks);
 void run_segment(const OpRun& run, OpTasks tasks);
 void run_combine(const OpRun& run, OpTasks tasks);
 void run_step(const OpRun& run, OpTasks tasks);
@@ -228,7 +233,22 @@ inline constexpr auto kOpTable = [] {
        {.name = "guess",
         .inputs = {{1, 1}, {state}},
         .outputs = {{1, kOneForEachCall}, {}},
-        .run = run_guess}});
+        .run = run_guess},
+       // As evaluate. A second input is the cache that an earlier evaluation
+       // left, which may stand in for blocks of the network; without it all
+       // blocks run. A second output is the new cache. The
+       // coefficient is the threshold (CachedRow). The scalar is 1 if the cache
+       // stood in, else 0.
+       {.name = "evaluate_cached",
+        .inputs = {{1, 2}, {state, cache}},
+        .outputs = {{1, 3}, {output, cache, state}},
+        .coefficients = {1, 1},
+        .scalars = [](const Task&) { return std::size_t{1}; },
+        .step = StepPlaces{.state = 0, .next_state = 2},
+        .work = Work::network,
+        .spreads = true,
+        .may_reuse = true,
+        .run = run_evaluate_cached}});
 }();
 
 /// What a task computes: a row, which lives as long as the program.
@@ -263,6 +283,7 @@ class Op {
   static const Op mix;
   static const Op verify;
   static const Op guess;
+  static const Op evaluate_cached;
 
  private:
   const OpRow* row_;
@@ -291,5 +312,6 @@ inline constexpr Op Op::residual = op_named("residual");
 inline constexpr Op Op::mix = op_named("mix");
 inline constexpr Op Op::verify = op_named("verify");
 inline constexpr Op Op::guess = op_named("guess");
+inline constexpr Op Op::evaluate_cached = op_named("evaluate_cached");
 
 }  // namespace troupe::samplers

@@ -63,6 +63,14 @@ Boundary OpRun::boundary(const BoundTask& bound, std::size_t input) const {
   return boundary;
 }
 
+Boundary OpRun::cache(const BoundTask& bound, std::size_t input) const {
+  auto cache = read<Boundary>(queued, bound, bound.task.inputs.at(input));
+  for (NamedTensor& named : cache) {
+    named.tensor = kernels::borrow(ctx, named.tensor);
+  }
+  return cache;
+}
+
 Tensor OpRun::new_output() const {
   return ctx.empty(
       with_channels(evaluator.latent_shape(), evaluator.out_channels()),

@@ -32,6 +32,9 @@ struct OpRun {
   [[nodiscard]] Boundary boundary(const BoundTask& bound,
                                   std::size_t input) const;
 
+  /// What nobody changes.
+  [[nodiscard]] Boundary cache(const BoundTask& bound, std::size_t input) const;
+
   /// For an output of the network.
   [[nodiscard]] Tensor new_output() const;
   /// point: model calls that led to the state.

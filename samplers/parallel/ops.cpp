@@ -9,18 +9,25 @@
 
 namespace troupe::samplers {
 
+namespace {
+
+EvaluateRow row_of(const OpRun& run, const BoundTask& bound) {
+  const Task& task = bound.task;
+  return {.sample_index = bound.sample_index,
+          .branch = task.branch,
+          .timestep = run.schedule.timestep(task.timestep_call),
+          .latents = scale_model_input(run.ctx, run.schedule, task.from,
+                                       run.latents(bound, 0)),
+          .output = run.new_output()};
+}
+
+}  // namespace
+
 void run_evaluate(const OpRun& run, OpTasks tasks) {
   std::vector<EvaluateRow> rows;
   rows.reserve(tasks.size());
   for (const BoundTask* bound : tasks) {
-    const Task& task = bound->task;
-    rows.push_back(
-        {.sample_index = bound->sample_index,
-         .branch = task.branch,
-         .timestep = run.schedule.timestep(task.timestep_call),
-         .latents = scale_model_input(run.ctx, run.schedule, task.from,
-                                      run.latents(*bound, 0)),
-         .output = run.new_output()});
+    rows.push_back(row_of(run, *bound));
   }
   run.evaluator.evaluate(run.ctx, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -28,6 +35,33 @@ void run_evaluate(const OpRun& run, OpTasks tasks) {
       run.take_step(*tasks[i], rows[i].output);
     }
     run.queued.write(*tasks[i], std::move(rows[i].output));
+  }
+}
+
+void run_evaluate_cached(const OpRun& run, OpTasks tasks) {
+  std::vector<CachedRow> rows;
+  rows.reserve(tasks.size());
+  for (const BoundTask* bound : tasks) {
+    const Task& task = bound->task;
+    rows.push_back(
+        {row_of(run, *bound), task.coefficients.at(0),
+         task.inputs.size() > 1 ? run.cache(*bound, 1) : Boundary()});
+  }
+  run.evaluator.evaluate_cached(run.ctx, rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const BoundTask& bound = *tasks[i];
+    if (step_of(bound.task)) {
+      run.take_step(bound, rows[i].output);
+    }
+    // Behind the verdict of the step: the last one has the scalars.
+    run.queued.verdicts.push_back(
+        {&bound, [reused = rows[i].is_reused ? 1.0 : 0.0](
+                     std::span<const double>) { return std::vector{reused}; }});
+    run.queued.write(bound, std::move(rows[i].output));
+    if (bound.task.outputs.size() > 1) {
+      run.queued.write(bound, bound.task.outputs.at(1),
+                       std::move(rows[i].cache));
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "samplers/parallel/cache.h"
 #include "samplers/parallel/check_range.h"
 #include "samplers/parallel/sweep.h"
 
@@ -19,7 +20,7 @@ bool has_memory(const MethodOptions& options) {
 }  // namespace
 
 Picard::Picard(const MethodOptions& options, const Schedule& schedule)
-    : kind_(options.kind),
+    : options_(options),
       num_calls_(schedule.num_model_calls()),
       window_size_(options.window_size),
       memory_(has_memory(options) ? static_cast<std::size_t>(options.memory)
@@ -49,7 +50,8 @@ Progress Picard::progress() const {
   return {.accepted = begin_,
           .total = num_calls_,
           .nfe = evaluations_ - missing,
-          .rounds = num_rounds_};
+          .rounds = num_rounds_,
+          .reused = reused_};
 }
 
 std::vector<Task> Picard::ready(int max_open) {
@@ -63,7 +65,7 @@ std::vector<Task> Picard::ready(int max_open) {
       add_guesses(0, kInitialSlot, std::span(states).subspan(1));
     }
     for (const Slot state : states) {
-      enter(rounds_.back(), state, kNoSlot);
+      enter(rounds_.back(), state);
     }
   }
   return book_.take(max_open);
@@ -90,7 +92,11 @@ void transfer_iterates(Bytes& bytes, Iterates& iterates) {
 
 /// Writes or reads a round.
 template <typename Bytes, typename RoundType>
-void Picard::transfer_round(Bytes& bytes, RoundType& round) {
+void Picard::transfer_round(Bytes& bytes, RoundType& round) const {
+  const bool has_caches = options_.kind.has(Modifier::cache);
+  if (has_caches) {
+    bytes.number(round.cache);
+  }
   bytes.number(round.begin);
   bytes.number(round.end);
   bytes.number(round.num_swept);
@@ -111,15 +117,22 @@ void Picard::transfer_round(Bytes& bytes, RoundType& round) {
     bytes.number(point.residual);
     bytes.numbers(point.squares);
     transfer_iterates(bytes, point.older);
+    if (has_caches) {
+      bytes.number(point.cache);
+    }
   }
 }
 
 std::string Picard::snapshot() const {
-  ByteWriter out(kind_, {num_calls_, window_size_, static_cast<int>(memory_)});
+  ByteWriter out(options_.kind,
+                 {num_calls_, window_size_, static_cast<int>(memory_)});
   out.number(begin_);
   out.number(result_);
   out.number(evaluations_);
   out.number(num_rounds_);
+  if (options_.kind.has(Modifier::cache)) {
+    out.number(reused_);
+  }
   out.number(rounds_.size());
   for (const Round& round : rounds_) {
     out.number(round.points.size());
@@ -130,12 +143,15 @@ std::string Picard::snapshot() const {
 }
 
 void Picard::restore(const std::string& bytes) {
-  ByteReader in(bytes, kind_,
+  ByteReader in(bytes, options_.kind,
                 {num_calls_, window_size_, static_cast<int>(memory_)});
   in.number(begin_, num_calls_);
   in.number(result_);
   in.number(evaluations_);
   in.number(num_rounds_);
+  if (options_.kind.has(Modifier::cache)) {
+    in.number(reused_);
+  }
   rounds_.resize(in.count());
   for (Round& round : rounds_) {
     round.points.resize(in.count());
@@ -187,18 +203,20 @@ bool Picard::draws_line(const Round& round) const {
          round.end < num_calls_;
 }
 
-void Picard::add_round(int begin, int end) {
+void Picard::add_round(int begin, int end, Slot cache) {
   ++num_rounds_;
-  rounds_.push_back({.begin = begin, .end = end});
+  rounds_.push_back({.begin = begin, .end = end, .cache = cache});
 }
 
 /// The value of the round's next point is known, and the network's output there
-/// unless it is to be evaluated.
-void Picard::enter(Round& round, Slot state, Slot output,
+/// unless it is to be evaluated. cache: that its last evaluation left.
+void Picard::enter(Round& round, Slot state, Slot output, Slot cache,
                    std::vector<Iterate> older) {
   const int index = round.begin + static_cast<int>(round.points.size());
-  round.points.push_back(
-      {.state = state, .output = output, .older = std::move(older)});
+  round.points.push_back({.state = state,
+                          .output = output,
+                          .cache = cache,
+                          .older = std::move(older)});
   if (output == kNoSlot && index < round.end) {
     evaluate(round, index);
   }
@@ -209,14 +227,27 @@ void Picard::enter(Round& round, Slot state, Slot output,
 
 void Picard::evaluate(Round& round, int index) {
   Point& point = at(round, index);
+  const Slot before = point.cache != kNoSlot ? point.cache : round.cache;
+  Task task =
+      evaluation(options_, index, num_calls_, point.state,
+                 before != kNoSlot ? std::optional(before) : std::nullopt);
+  const Slot old = point.cache;
   point.output = book_.new_slot();
-  point.evaluation = book_.add({.op = Op::evaluate,
-                                .from = index,
-                                .to = index + 1,
-                                .timestep_call = index,
-                                .inputs = {point.state},
-                                .outputs = {point.output}});
+  task.outputs = {point.output};
+  if (leaves_cache(options_, index, num_calls_)) {
+    point.cache = book_.new_slot();
+    task.outputs.push_back(point.cache);
+  }
+  point.evaluation = book_.add(std::move(task));
+  release_cache(old);
   ++evaluations_;
+}
+
+/// No later evaluation reads the cache. kNoSlot: there is no cache.
+void Picard::release_cache(Slot cache) {
+  if (cache != kNoSlot) {
+    book_.release(cache);
+  }
 }
 
 /// From a point to the next, whose values in this round are known. Nobody reads
@@ -360,6 +391,7 @@ void Picard::advance(const Task& done, const std::vector<double>& scalars) {
     }
     return;
   }
+  reused_ += has_reused(done, scalars) ? 1 : 0;
   const auto task_of = done.op == Op::sweep      ? &Point::sweep
                        : done.op == Op::residual ? &Point::comparison
                                                  : &Point::evaluation;
@@ -384,7 +416,7 @@ void Picard::advance(const Task& done, const std::vector<double>& scalars) {
     }
   }
   // In a cut of an earlier version a round may be over before that.
-  require(done.op == Op::evaluate, Errc::corrupt_file, "picard",
+  require(done.op->joins(), Errc::corrupt_file, "picard",
           "a sweep of another window");
 }
 
@@ -451,6 +483,7 @@ void Picard::begin_next(std::size_t r, int begin) {
   for (int index = round.begin + 1; index < begin; ++index) {
     book_.release(at(round, index - 1).swept);
     release_output(round, index);
+    release_cache(at(round, index).cache);
   }
   for (int index = round.begin + 1; memory_ > 1 && index <= begin; ++index) {
     std::ranges::for_each(iterates(round, index),
@@ -468,7 +501,8 @@ void Picard::begin_next(std::size_t r, int begin) {
   if (done()) {
     return;
   }
-  add_round(begin, std::min(begin + window_size_, num_calls_));
+  add_round(begin, std::min(begin + window_size_, num_calls_),
+            round.points.front().cache);
   for (int index = begin; index <= round.begin + round.num_swept; ++index) {
     pass_on(r, index);
   }
@@ -479,6 +513,7 @@ void Picard::begin_next(std::size_t r, int begin) {
 void Picard::pass_on(std::size_t r, int index) {
   Round& round = rounds_[r];
   const Point& left = at(round, index - 1);
+  const Slot cache = at(round, index).cache;
   Slot output = kNoSlot;
   if (left.change.is_same && index < round.end) {
     output = at(round, index).output;
@@ -487,7 +522,7 @@ void Picard::pass_on(std::size_t r, int index) {
   }
   Round& next = rounds_[r + 1];
   if (memory_ == 1 || index == next.begin) {
-    enter(next, left.swept, output);
+    enter(next, left.swept, output, cache);
     return;
   }
   const Slot mixed = mix(round, index);
@@ -496,17 +531,18 @@ void Picard::pass_on(std::size_t r, int index) {
     release(older.back());
     older.pop_back();
   }
-  enter(next, mixed, output, std::move(older));
+  enter(next, mixed, output, cache, std::move(older));
 }
 
 /// All points of the oldest round are swept: others may enter the window.
 void Picard::end_sweep(std::size_t r) {
   require(r == 0, Errc::internal, "picard", "a round overtakes another");
   const Round& round = rounds_.front();
+  release_cache(round.points.front().cache);
   for (std::size_t i = 0; i < round.guesses.size(); ++i) {
     Round& next = rounds_[1];
     if (round.end + 1 + static_cast<int>(i) <= next.end) {
-      enter(next, round.guesses[i], kNoSlot);
+      enter(next, round.guesses[i]);
     } else {
       book_.release(round.guesses[i]);
     }
@@ -630,7 +666,10 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
   const int firsts =
       options.initial_guess == InitialGuess::linear_x0 ? window - 1 : 0;
   const int each = has_memory(options) ? 2 * options.memory + 5 : 3;
-  return {.states = each * window + 2 + firsts, .outputs = window + firsts};
+  const bool caches = options.kind.has(Modifier::cache);
+  return {.states = each * window + 2 + firsts,
+          .outputs = window + firsts,
+          .caches = caches ? 2 * window : 0};
 }
 
 // ---- the row
@@ -670,12 +709,17 @@ extern constinit const MethodRow kPicard{
     .name = "picard",
     .snapshot_format = 6,
     .options = "window tolerance carry guess guess-from accept",
+    .modifiers = "cache",
     .spreads = true,
     .may_end_early = true,
     .defaults = picard_defaults,
     .note = picard_note,
     .make = make_picard,
-    .approximates = [](const MethodOptions& o) { return o.tolerance > 0; },
+    // picard+cache has other bytes than sequential+cache.
+    .approximates =
+        [](const MethodOptions& o) {
+          return o.tolerance > 0 || leaves_out_blocks(o);
+        },
     .useful_workers = workers_of_window,
     .most_rows = rows_of_window,
     .least_work = picard_work,

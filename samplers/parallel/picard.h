@@ -39,6 +39,9 @@ namespace troupe::samplers {
 /// sweeps made, Anderson's acceleration (samplers/parallel/anderson.h). Results
 /// and the accept rule see the sweeps' values alone, so what is said above of
 /// tolerance 0 holds, and a point that kept its bytes is not mixed.
+/// With +cache an evaluation may reuse what the point's last one left. That of
+/// a point which was not evaluated before reads what the first point of the
+/// round before left, which is final.
 /// Source: first_failing is Shih et al. 2023, arXiv:2305.16317, in the carry
 /// form, which unlike base + cumulative sum becomes bit-equal; settled is ours.
 class Picard final : public BookedMethod {
@@ -66,6 +69,7 @@ class Picard final : public BookedMethod {
   struct Point {
     Slot state = 0;         ///< its value when the round begins
     Slot output = kNoSlot;  ///< of the network there; none at the window's end
+    Slot cache = kNoSlot;   ///< that the evaluation left, if it left one
     std::uint64_t evaluation =
         0;                    ///< task that makes it in this round; 0: none
     std::uint64_t sweep = 0;  ///< task from here to the next point; 0: none yet
@@ -83,6 +87,9 @@ class Picard final : public BookedMethod {
   struct Round {
     int begin = 0;
     int end = 0;
+    /// What the evaluation of a point reads that was not evaluated before; none
+    /// in the first round, and without +cache.
+    Slot cache = kNoSlot;
     std::vector<Point> points =
         {};  ///< from begin on, as far as they are known
     std::vector<Slot> guesses = {};  ///< of points after end
@@ -96,10 +103,11 @@ class Picard final : public BookedMethod {
   /// The sweep of its last point reads its first point, too, for the guesses.
   [[nodiscard]] bool draws_line(const Round& round) const;
   // Tasks.
-  void add_round(int begin, int end);
-  void enter(Round& round, Slot state, Slot output,
-             std::vector<Iterate> older = {});
+  void add_round(int begin, int end, Slot cache = kNoSlot);
+  void enter(Round& round, Slot state, Slot output = kNoSlot,
+             Slot cache = kNoSlot, std::vector<Iterate> older = {});
   void evaluate(Round& round, int index);
+  void release_cache(Slot cache);
   void add_sweep(Round& round, int index);
   void add_guesses(int from, Slot state, std::span<const Slot> guesses);
   void compare(Round& round, int index);
@@ -120,9 +128,9 @@ class Picard final : public BookedMethod {
 
   [[nodiscard]] bool is_whole(const Round& round) const;
   template <typename Bytes, typename RoundType>
-  static void transfer_round(Bytes& bytes, RoundType& round);
+  void transfer_round(Bytes& bytes, RoundType& round) const;
 
-  MethodKind kind_;
+  MethodOptions options_;
   int num_calls_;
   int window_size_;
   std::size_t memory_;  ///< iterates of a point that are mixed; 1: none
@@ -135,6 +143,7 @@ class Picard final : public BookedMethod {
   std::deque<Round> rounds_;      ///< under way; the oldest first
   std::int64_t evaluations_ = 0;  ///< issued
   std::int64_t num_rounds_ = 0;
+  std::int64_t reused_ = 0;  ///< Progress::reused
 };
 
 // What the rows of picard and taa share: see MethodRow.

@@ -182,6 +182,7 @@ LiveValues Plan::most_live(int max_open) const {
     const auto count = kind == ValueKind::state    ? &LiveValues::states
                        : kind == ValueKind::output ? &LiveValues::outputs
                        : kind == ValueKind::skips  ? &LiveValues::skips
+                       : kind == ValueKind::cache  ? &LiveValues::caches
                                                    : &LiveValues::boundaries;
     const int first = std::max(after - ahead, -1) + 1;
     ++(changes[static_cast<std::size_t>(first)].*count);
@@ -206,8 +207,9 @@ LiveValues Plan::most_live(int max_open) const {
   LiveValues now;
   LiveValues most;
   for (const LiveValues& change : changes) {
-    for (const auto kind : {&LiveValues::states, &LiveValues::outputs,
-                            &LiveValues::boundaries, &LiveValues::skips}) {
+    for (const auto kind :
+         {&LiveValues::states, &LiveValues::outputs, &LiveValues::boundaries,
+          &LiveValues::skips, &LiveValues::caches}) {
       now.*kind += change.*kind;
       most.*kind = std::max(most.*kind, now.*kind);
     }
@@ -275,7 +277,7 @@ void PlannedMethod::reset() {
   next_ahead_ = num_out_ = points_ = early_results_ = depth_ = 0;
   complete_ = -1;
   result_ = kInitialSlot;
-  units_run_ = 0;
+  units_run_ = reused_ = 0;
   for (Slot slot = 0; slot < slots_.size(); ++slot) {
     slots_[slot].readers_left =
         static_cast<int>(plan_->readers_of(slot).size());
@@ -323,6 +325,7 @@ std::optional<Slots> PlannedMethod::apply(const TaskResult& result) {
     return std::nullopt;
   }
   --num_out_;
+  reused_ += has_reused(plan_->task(index), result.scalars) ? 1 : 0;
   const Slot old_result = result_;
   finish(index);
   Slots dead;
@@ -393,7 +396,8 @@ Progress PlannedMethod::progress() const {
   return {.accepted = accepted(),
           .total = plan_->calls_of(plan_->num_points()),
           .nfe = rounded_up(units_run_, plan_->units()),
-          .rounds = rounded_up(depth_, plan_->num_segments())};
+          .rounds = rounded_up(depth_, plan_->num_segments()),
+          .reused = reused_};
 }
 
 std::vector<int> PlannedMethod::points() const {
@@ -418,6 +422,9 @@ std::string PlannedMethod::snapshot() const {
   ByteWriter out(plan_->kind(), {plan_->num_points(), plan_->size(),
                                  static_cast<int>(plan_->num_slots())});
   out.number(version_);
+  if (plan_->kind().has(Modifier::cache)) {
+    out.number(reused_);
+  }
   // Nearly all tasks that are done stand before the first that is not.
   const auto is_done = [](const TaskStatus& task) {
     return task.state == State::done;
@@ -440,6 +447,10 @@ void PlannedMethod::restore(const std::string& bytes) {
                  static_cast<int>(plan_->num_slots())});
   std::uint32_t version = 0;
   in.number(version, std::numeric_limits<std::uint32_t>::max() - 1);
+  std::int64_t reused = 0;
+  if (plan_->kind().has(Modifier::cache)) {
+    in.number(reused, plan_->size());
+  }
   int first = 0;
   in.number(first, plan_->size());
   std::vector<int> beyond;
@@ -454,6 +465,7 @@ void PlannedMethod::restore(const std::string& bytes) {
   }
   reset();
   version_ = version + 1;
+  reused_ = reused;
   for (int i = 0; i < plan_->size(); ++i) {
     if (is_done[static_cast<std::size_t>(i)]) {
       finish(i);

@@ -191,6 +191,7 @@ class PlannedMethod final : public Method {
   int early_results_ = 0;  ///< that are made
   Slot result_ = kInitialSlot;
   std::int64_t units_run_ = 0;
+  std::int64_t reused_ = 0;  ///< Progress::reused
   int depth_ = 0;
   std::uint32_t version_ = 0;  ///< of tasks that are handed out
 };

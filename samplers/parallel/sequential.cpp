@@ -1,21 +1,24 @@
+#include "samplers/parallel/cache.h"
 #include "samplers/parallel/plan.h"
 
 namespace troupe::samplers {
 namespace {
 
 /// Evaluation and step, evaluation and step … on one worker: what every exact
-/// method is compared with. The batch method is this plan for each sample.
-TaskList plan_sequential(const MethodOptions& /*options*/, int num_calls) {
+/// method is compared with. The batch method is this plan for each sample. With
+/// +cache an evaluation may reuse what the one before it left.
+TaskList plan_sequential(const MethodOptions& options, int num_calls) {
   TaskList list;
   Slot state = kInitialSlot;
+  std::optional<Slot> cache;
   for (int call = 0; call < num_calls; ++call) {
-    state = list.add({.op = Op::evaluate,
-                      .from = call,
-                      .to = call + 1,
-                      .timestep_call = call,
-                      .inputs = {state}},
-                     2)
-                .at(1);
+    const bool caches = leaves_cache(options, call, num_calls);
+    const Slots made = list.add(
+        evaluation(options, call, num_calls, state, cache), caches ? 3 : 2);
+    if (caches) {
+      cache = made.at(1);
+    }
+    state = made.at(caches ? 2 : 1);
     list.accept(state, call + 1);
   }
   return list;
@@ -26,6 +29,7 @@ TaskList plan_sequential(const MethodOptions& /*options*/, int num_calls) {
 extern constinit const MethodRow kSequential{
     .name = "sequential",
     .snapshot_format = 5,
+    .modifiers = "cache",
     .chosen_because = "one worker, or one image without guidance",
     .plan = plan_sequential,
     .useful_workers = [](const MethodOptions&,
@@ -39,6 +43,7 @@ extern constinit const MethodRow kSequential{
 extern constinit const MethodRow kBatch{
     .name = "batch",
     .snapshot_format = 5,
+    .modifiers = "cache",
     .chosen_because = "several images, so whole ones go to the workers",
     .plan = plan_sequential,
     .useful_workers = [](const MethodOptions&,

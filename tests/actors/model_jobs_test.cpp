@@ -23,6 +23,7 @@ namespace {
 
 using samplers::MethodKind;
 using samplers::MethodOptions;
+using samplers::Modifier;
 using samplers::Schedule;
 using samplers::ScheduleOptions;
 using samplers::Solver;
@@ -168,8 +169,8 @@ void expect_same(const Latents& got, const Latents& expected,
 std::string label(const Schedule& schedule, const MethodOptions& method,
                   int workers) {
   return "solver " + std::string(schedule.options().solver->name) +
-         ", method " + std::string(method.kind->name) + ", " +
-         std::to_string(workers) + " workers";
+         ", method " + to_string(method.kind) + ", " + std::to_string(workers) +
+         " workers";
 }
 
 void expect_exact(const models::Denoiser& denoiser, int steps) {
@@ -193,18 +194,21 @@ void expect_exact(const models::Denoiser& denoiser, int steps) {
 
 /// Stale pipelines and Picard with a tolerance: their own answer, whoever
 /// computes it.
-void expect_reproducible(const models::Denoiser& denoiser, int steps) {
+void expect_reproducible(const models::Denoiser& denoiser, int steps,
+                         const std::vector<MethodOptions>& more = {}) {
   for (const Solver solver : {Solver::ddim, Solver::dpmpp, Solver::ddpm}) {
     const Schedule schedule(schedule_options_of(solver, steps));
     const Latents exact = plain_loop(denoiser, schedule);
-    for (const MethodOptions& method :
-         {MethodOptions{.kind = MethodKind::stale, .num_segments = kSegments},
-          {.kind = MethodKind::stale,
-          .num_segments = kSegments,
-          .stride = 2,
-          .warmup_steps = 2,
-          .final_fresh_steps = 1},
-          {.kind = MethodKind::picard, .window_size = 4, .tolerance = 20}}) {
+    std::vector<MethodOptions> methods = {
+        {.kind = MethodKind::stale, .num_segments = kSegments},
+        {.kind = MethodKind::stale,
+         .num_segments = kSegments,
+         .stride = 2,
+         .warmup_steps = 2,
+         .final_fresh_steps = 1},
+        {.kind = MethodKind::picard, .window_size = 4, .tolerance = 20}};
+    methods.insert(methods.end(), more.begin(), more.end());
+    for (const MethodOptions& method : methods) {
       const Latents expected = run_local_loop(denoiser, schedule, method);
       EXPECT_FALSE(bytes_equal(expected.at(1), exact.at(1)))
           << label(schedule, method, 0);
@@ -249,7 +253,12 @@ TEST_P(CompanyOverASmallDit, GivesThePlainLoopsBytesByEveryExactMethod) {
 }
 
 TEST_P(CompanyOverASmallDit, GivesApproximateMethodsTheirOwnBytes) {
-  expect_reproducible(*small_dit(GetParam()), 8);
+  expect_reproducible(*small_dit(GetParam()), 8,
+                      {{.kind = MethodKind::batch.with(Modifier::cache),
+                        .cache_threshold = 1.2},
+                       {.kind = MethodKind::draft.with(Modifier::cache),
+                        .window_size = 3,
+                        .cache_threshold = 1.2}});
 }
 
 INSTANTIATE_TEST_SUITE_P(Compute, CompanyOverASmallDit,

@@ -175,9 +175,9 @@ TEST(Fields, NameEveryMember) {
   expect_all_members<EncodingOffer>(num_members<EncodingRecord>() - 1);
   expect_all_members<Applicant>(num_members<config::WorkerCount>() - 1);
   expect_all_members<JobRecord>(num_members<samplers::Guidance>() - 1);
-  // All but clock_error; of a job all but nfe and rounds.
+  // All but clock_error; of a job all but nfe, rounds and reused.
   expect_all_members<Process>(num_members<ProcessWork>() - 2);
-  expect_all_members<JobStatus>(num_members<JobProgress>() - 3);
+  expect_all_members<JobStatus>(num_members<JobProgress>() - 4);
   // All but process, shards, plan, others, exchange, row_seconds, options.
   expect_all_members<WorkerTraits>(-7);
 }

@@ -91,6 +91,16 @@ TEST(LogicalPlan, IsOneForAllExactMethods) {
   EXPECT_EQ(logical_plan(options), sequential);
 }
 
+TEST(LogicalPlan, NamesTheModifiersOfAMethod) {
+  MethodOptions options;
+  options.kind = MethodKind::batch.with(samplers::Modifier::cache);
+  options.cache_threshold = 0.2;
+  EXPECT_EQ(logical_plan(options),
+            "method=sequential+cache cache-threshold=0.2");
+  options.cache_threshold = 0;
+  EXPECT_EQ(logical_plan(options), logical_plan({}));
+}
+
 TEST(LogicalPlan, FollowsFromWhatAnApproximationIsMadeOf) {
   MethodOptions picard;
   picard.kind = MethodKind::picard;

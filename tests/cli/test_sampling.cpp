@@ -184,6 +184,55 @@ TEST(Sample, ShardsWriteTheBytesOfOne) {
   }
 }
 
+TEST(Sample, LeavesOutBlocksByACacheAndTheirBytesAreOne) {
+  const TempFolder folder;
+  const std::string picture = folder.path("picture.png");
+  const auto draw = [&](const std::vector<std::string>& more, int reused) {
+    std::vector<std::string> all = {"--steps", "6",        "-o",     picture,
+                                    "--json",  "--exists", "replace"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(tiny_sample(all));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["nfe"], 6);
+    EXPECT_EQ(outcome.json()["reused"], reused);
+    return folder.read("picture.png");
+  };
+  const std::string exact = draw({}, 0);
+  const std::string cached =
+      draw({"--method", "sequential+cache", "--cache-threshold", "1e9"}, 4);
+  EXPECT_NE(cached, exact);
+  EXPECT_EQ(run({"verify", picture}).exit_code, 0);
+  EXPECT_EQ(draw({"--method", "batch+cache", "--cache-threshold", "1e9",
+                  "--threads", "2"},
+                 4),
+            cached);
+  EXPECT_EQ(draw({"--method", "sequential+cache", "--cache-threshold", "0"}, 0),
+            exact);
+  const std::vector<std::string> windows = {
+      "--method", "draft+cache", "--window", "2", "--cache-threshold", "1e9"};
+  const std::string drafted = draw(windows, 4);
+  std::vector<std::string> alone = windows;
+  alone.insert(alone.end(), {"--workers", "1"});
+  EXPECT_EQ(draw(alone, 4), drafted);
+}
+
+TEST(Sample, RefusesACacheInOneLineBeforeWork) {
+  for (const auto& [more, said] :
+       {std::pair<std::vector<std::string>, const char*>{
+            {"--method", "cfg+cache"}, "sequential, batch"},
+        {{"--method", "auto+cache"}, "sequential, batch"},
+        {{"--method", "batch+cash"}, "expected one of cache"},
+        {{"--method", "batch+cache", "--shards", "2"}, "[--shards]"},
+        {{"--method", "batch", "--cache-threshold", "1"}, "NAME+cache"},
+        {{"--method", "batch+cache", "--random-weights", "tiny-uvit"},
+         "chain of blocks"}}) {
+    const Outcome outcome = run(tiny_sample(more));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+  }
+}
+
 // Blocks belong to the job; shards, their plan and the method do not.
 TEST(Sample, RingBlocksHaveTheirBytesWithAnyShards) {
   const TempFolder folder;

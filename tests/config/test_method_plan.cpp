@@ -140,6 +140,66 @@ TEST(MethodPlan, TakesTheCheaperCutWhereTheUserLeavesItOpen) {
   EXPECT_EQ(asked, 2);
 }
 
+TEST(MethodPlan, ReadsModifiersBehindTheMethod) {
+  const MethodKind cached = MethodKind::draft.with(samplers::Modifier::cache);
+  EXPECT_EQ(parse_method("--method", "draft+cache"), cached);
+  EXPECT_EQ(parse_method("--method", "draft"), MethodKind::draft);
+  EXPECT_EQ(find_method("draft+cache"), cached);
+  for (const auto& [text, said] : {std::pair{"draft+cash", "cache"},
+                                   {"draft+", "cache"},
+                                   {"cfg+cache", "sequential, batch"},
+                                   {"auto+cache", "sequential, batch"},
+                                   {"drafts+cache", "draft"}}) {
+    EXPECT_EQ(find_method(text), std::nullopt);
+    try {
+      (void)parse_method("--method", text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.place(), "--method");
+      const std::string message = error.what();
+      EXPECT_NE(message.find(said), std::string::npos) << message;
+    }
+  }
+}
+
+TEST(MethodPlan, TakesTheThresholdOfCacheWithCacheAlone) {
+  Config config;
+  config.method.kind = MethodKind::sequential;
+  config.method.cache_threshold = 0.2;
+  EXPECT_THROW((void)make_plan(config, {}), Error);
+  config.method.kind = MethodKind::batch.with(samplers::Modifier::cache);
+  EXPECT_EQ(make_plan(config, {}).method.cache_threshold, 0.2);
+}
+
+TEST(MethodPlan, RefusesACacheThatNothingServes) {
+  const auto place_with = [](const PlanInputs& inputs, int shards) {
+    Config config;
+    config.method.kind = MethodKind::sequential.with(samplers::Modifier::cache);
+    config.num_shards = shards;
+    try {
+      (void)make_plan(config, inputs);
+      return std::string();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      return error.place();
+    }
+  };
+  EXPECT_EQ(place_with({}, 1), "");
+  EXPECT_EQ(place_with({}, 2), "--shards");
+  EXPECT_EQ(place_with({.can_leave_out_blocks = false}, 1), "--method");
+  const std::vector<DeviceKind> devices = {DeviceKind::cuda};
+  EXPECT_EQ(place_with({.devices = devices}, 1), "--device");
+  // Of a job that is joined, too.
+  samplers::MethodOptions theirs;
+  theirs.kind = MethodKind::batch.with(samplers::Modifier::cache);
+  try {
+    (void)make_plan({}, {.method = theirs, .devices = devices});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.place(), "--device");
+  }
+}
+
 TEST(MethodPlan, RefusesOnionsThatThereAreNot) {
   Config config;
   config.method.kind = MethodKind::pipeline;

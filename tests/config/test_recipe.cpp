@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "config/recipe.h"
@@ -123,6 +124,35 @@ TEST(Recipe, WritesTheSameTextForEveryExactMethod) {
   recipe.method.kind = samplers::MethodKind::picard;
   recipe.method.tolerance = 0.1;
   EXPECT_NE(to_json(recipe), sequential);
+}
+
+// Batch gives the bytes of sequential with the same modifiers, too.
+TEST(Recipe, KeepsTheModifiersOfAMethod) {
+  Recipe recipe = full_recipe();
+  recipe.method = {};
+  const std::string plain = to_json(recipe);
+  recipe.method.kind =
+      samplers::MethodKind::batch.with(samplers::Modifier::cache);
+  recipe.method.cache_threshold = 0.25;
+  const std::string cached = to_json(recipe);
+  EXPECT_NE(cached.find(R"("kind":"sequential+cache")"), std::string::npos);
+  const samplers::MethodOptions read = parse_recipe("x.png", cached).method;
+  EXPECT_EQ(read.kind,
+            samplers::MethodKind::sequential.with(samplers::Modifier::cache));
+  EXPECT_EQ(read.cache_threshold, 0.25);
+  std::map<std::string, std::string> said;
+  for (const Setting& setting : to_settings(recipe, "x.png")) {
+    said[setting.key] = setting.text;
+  }
+  EXPECT_EQ(said["method"], "sequential+cache");
+  EXPECT_EQ(said["cache-threshold"], "0.25");
+  recipe.method.cache_threshold = 0;
+  EXPECT_EQ(to_json(recipe), plain) << "exact";
+  for (const char* other : {"cfg+cache", "sequential+cached", "auto+cache"}) {
+    std::string text = cached;
+    text.replace(text.find("sequential+cache"), 16, other);
+    EXPECT_EQ(code_of(text), Errc::corrupt_file) << other;
+  }
 }
 
 TEST(Recipe, RefusesHostileTexts) {

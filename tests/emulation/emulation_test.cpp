@@ -78,6 +78,55 @@ TEST(Emulation, CountsBothBranchesOfGuidanceAsRows) {
                    kSteps * 0.060);
 }
 
+/// A network of four blocks; a row that has a cache runs the first one alone.
+class FourBlocks final : public samplers::Evaluator {
+ public:
+  [[nodiscard]] Shape latent_shape() const override { return {3, 4, 4}; }
+  [[nodiscard]] std::int64_t out_channels() const override { return 3; }
+  [[nodiscard]] int num_segments() const override { return 1; }
+  [[nodiscard]] std::uint64_t ticks_per_row() const override { return 4; }
+  void evaluate(ExecContext& ctx,
+                std::span<samplers::EvaluateRow> rows) override {
+    for (samplers::EvaluateRow& row : rows) {
+      row.output = row.latents.clone();
+      ctx.tick(4);
+    }
+  }
+  void evaluate_cached(ExecContext& ctx,
+                       std::span<samplers::CachedRow> rows) override {
+    for (samplers::CachedRow& row : rows) {
+      row.output = row.latents.clone();
+      row.is_reused = !row.cache.empty();
+      ctx.tick(row.is_reused ? 1 : 4);
+      row.cache = {{"rest", row.latents.clone()}};
+    }
+  }
+  void combine(ExecContext& /*ctx*/, double /*timestep*/,
+               const Tensor& /*cond*/, const Tensor& /*uncond*/,
+               Tensor& /*out*/) override {}
+  void run_segment(ExecContext& /*ctx*/, int /*segment*/,
+                   std::span<samplers::SegmentRow> /*rows*/) override {}
+  void decode(ExecContext& /*ctx*/, const Tensor& latents,
+              Tensor& pixels) override {
+    pixels = latents.clone();
+  }
+};
+
+// The first call and the last one run all blocks.
+TEST(Emulation, CountsTheBlocksThatACallRan) {
+  FourBlocks network;
+  ToyJob toy({.kind = MethodKind::sequential.with(samplers::Modifier::cache)},
+             1);
+  toy.spec.parts.evaluator = unowned(network);
+  const EmulatedJob job = toy.on(free_machine(1));
+  EXPECT_EQ(job.result.nfe, kSteps);
+  EXPECT_EQ(job.result.reused, kSteps - 2);
+  const double seconds = 2 * 0.040 + (kSteps - 2) * 0.010;
+  EXPECT_DOUBLE_EQ(job.result.wall_seconds, seconds);
+  EXPECT_DOUBLE_EQ(job.bounds.critical_path, seconds);
+  EXPECT_DOUBLE_EQ(job.bounds.list_schedule, seconds);
+}
+
 TEST(Emulation, TakesSegmentsAsShares) {
   Machine machine = free_machine(1);
   machine.segment_shares = {0.75, 0.25};

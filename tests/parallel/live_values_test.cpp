@@ -110,6 +110,7 @@ class CountingRun {
         ++(kind == ValueKind::state    ? now.states
            : kind == ValueKind::output ? now.outputs
            : kind == ValueKind::skips  ? now.skips
+           : kind == ValueKind::cache  ? now.caches
                                        : now.boundaries);
       }
     };
@@ -124,7 +125,8 @@ class CountingRun {
     most_ = {.states = std::max(most_.states, now.states),
              .outputs = std::max(most_.outputs, now.outputs),
              .boundaries = std::max(most_.boundaries, now.boundaries),
-             .skips = std::max(most_.skips, now.skips)};
+             .skips = std::max(most_.skips, now.skips),
+             .caches = std::max(most_.caches, now.caches)};
   }
 
   bool work() {
@@ -238,18 +240,21 @@ void expect_bound(const MethodOptions& options, int max_open) {
     worst = {.states = std::max(worst.states, most.states),
              .outputs = std::max(worst.outputs, most.outputs),
              .boundaries = std::max(worst.boundaries, most.boundaries),
-             .skips = std::max(worst.skips, most.skips)};
+             .skips = std::max(worst.skips, most.skips),
+             .caches = std::max(worst.caches, most.caches)};
   }
   EXPECT_LE(worst.states, bound.states);
   EXPECT_LE(worst.outputs, bound.outputs);
   EXPECT_LE(worst.boundaries, bound.boundaries);
   EXPECT_LE(worst.skips, bound.skips);
+  EXPECT_LE(worst.caches, bound.caches);
   EXPECT_LE(bound.states, 2 * worst.states + 3);
   EXPECT_LE(bound.outputs, 2 * worst.outputs + 1);
   // Where little is ahead, few of an onion's many segments are under way.
   const bool is_idle = options.cut == CutShape::onion && max_open < 4;
   EXPECT_LE(bound.boundaries, (is_idle ? 4 : 2) * worst.boundaries);
   EXPECT_LE(bound.skips, 2 * worst.skips);
+  EXPECT_LE(bound.caches, 2 * worst.caches + 1);
 }
 
 TEST(LiveValues, AreAtMostWhatTheRowSaysInAnyOrderOfResults) {
@@ -279,6 +284,7 @@ TEST(LiveValues, OfAShortRunAreFewer) {
       EXPECT_LE(most.outputs, few.outputs) << options.kind->name;
       EXPECT_LE(most.boundaries, few.boundaries) << options.kind->name;
       EXPECT_LE(most.skips, few.skips) << options.kind->name;
+      EXPECT_LE(most.caches, few.caches) << options.kind->name;
     }
   }
 }

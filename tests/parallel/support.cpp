@@ -31,6 +31,23 @@ void fill(std::uint64_t key, Tensor& out) {
 
 float soft(float x) { return x / (1 + std::fabs(x)); }
 
+/// a + factor · b.
+Tensor sum(const Tensor& a, float factor, const Tensor& b) {
+  Tensor out = a.clone();
+  for (std::size_t i = 0; i < out.span<float>().size(); ++i) {
+    out.span<float>()[i] += factor * b.span<float>()[i];
+  }
+  return out;
+}
+
+double squares(const Tensor& x) {
+  double all = 0;
+  for (const float value : x.span<float>()) {
+    all += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return all;
+}
+
 }  // namespace
 
 ToyEvaluator::ToyEvaluator(Shape shape, int num_segments, bool learns_variance)
@@ -109,16 +126,70 @@ void ToyEvaluator::combine(ExecContext& /*ctx*/, double /*timestep*/,
   }
 }
 
+void ToyEvaluator::note(const EvaluateRow& row) {
+  ++rows_;
+  const auto bytes = row.latents.bytes();
+  std::string key = std::to_string(row.sample_index);
+  key.append("/").append(std::to_string(row.timestep)).append("/");
+  key.append(std::to_string(static_cast<int>(row.branch))).append("/");
+  key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  ++seen_[key];
+}
+
+void ToyEvaluator::evaluate_cached(ExecContext& ctx,
+                                   std::span<CachedRow> rows) {
+  ++forwards_;
+  for (CachedRow& row : rows) {
+    note(row);
+    std::vector<Branch> branches = {row.branch};
+    if (row.branch == Branch::guided) {
+      branches = {Branch::cond, Branch::uncond};
+    }
+    std::vector<Tensor> hidden;
+    Boundary cache;
+    double difference = 0;
+    double norm = 0;
+    for (const Branch branch : branches) {
+      hidden.push_back(
+          layer(0, row.sample_index, branch, row.timestep, row.latents));
+      cache.push_back({"first", sum(hidden.back(), -1, row.latents)});
+      if (!row.cache.empty()) {
+        const Tensor& before = row.cache.at(cache.size() - 1).tensor;
+        difference += squares(sum(cache.back().tensor, -1, before));
+        norm += squares(before);
+      }
+    }
+    row.is_reused = std::sqrt(difference) < row.threshold * std::sqrt(norm);
+    std::vector<Tensor> outputs;
+    for (std::size_t b = 0; b < branches.size(); ++b) {
+      Tensor last = hidden[b];
+      if (row.is_reused) {
+        last = sum(last, 1, row.cache.at(branches.size() + b).tensor);
+      } else {
+        for (int segment = 1; segment < num_segments_; ++segment) {
+          last =
+              layer(segment, row.sample_index, branches[b], row.timestep, last);
+        }
+        cache.push_back({"rest", sum(last, -1, hidden[b])});
+      }
+      outputs.push_back(output_of(last));
+    }
+    if (!row.is_reused) {
+      row.cache = std::move(cache);
+    }
+    if (outputs.size() > 1) {
+      combine(ctx, row.timestep, outputs[0], outputs[1], row.output);
+    } else {
+      std::copy_n(outputs[0].bytes().data(), outputs[0].num_bytes(),
+                  row.output.bytes().data());
+    }
+  }
+}
+
 void ToyEvaluator::evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) {
   ++forwards_;
   for (EvaluateRow& row : rows) {
-    ++rows_;
-    const auto bytes = row.latents.bytes();
-    std::string key = std::to_string(row.sample_index);
-    key.append("/").append(std::to_string(row.timestep)).append("/");
-    key.append(std::to_string(static_cast<int>(row.branch))).append("/");
-    key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    ++seen_[key];
+    note(row);
     Tensor out;
     if (row.branch == Branch::guided) {
       out = Tensor(row.output.shape(), DType::f32);
@@ -274,6 +345,8 @@ std::vector<MethodOptions> method_cases() {
   return {
       {.kind = MethodKind::sequential},
       {.kind = MethodKind::batch},
+      {.kind = MethodKind::sequential.with(Modifier::cache),
+       .cache_threshold = 0.2},
       {.kind = MethodKind::cfg},
       {.kind = MethodKind::pipeline, .num_segments = 3},
       {.kind = MethodKind::pipeline, .cut = CutShape::onion},
@@ -286,6 +359,16 @@ std::vector<MethodOptions> method_cases() {
        .carry = Carry::deviation,
        .initial_guess = InitialGuess::linear_x0,
        .accept = Accept::settled},
+      {.kind = MethodKind::picard.with(Modifier::cache),
+       .window_size = 5,
+       .cache_threshold = 0.3},
+      {.kind = MethodKind::picard.with(Modifier::cache),
+       .window_size = 4,
+       .tolerance = 0.05,
+       .carry = Carry::deviation,
+       .initial_guess = InitialGuess::linear_x0,
+       .accept = Accept::settled,
+       .cache_threshold = 0.3},
       {.kind = MethodKind::taa, .window_size = 4},
       {.kind = MethodKind::taa,
        .window_size = 6,
@@ -314,6 +397,13 @@ std::vector<MethodOptions> method_cases() {
        .final_fresh_steps = 1},
       {.kind = MethodKind::draft, .window_size = 3},
       {.kind = MethodKind::draft, .window_size = 3, .anchor = Anchor::fresh},
+      {.kind = MethodKind::draft.with(Modifier::cache),
+       .window_size = 3,
+       .cache_threshold = 0.3},
+      {.kind = MethodKind::draft.with(Modifier::cache),
+       .window_size = 4,
+       .anchor = Anchor::fresh,
+       .cache_threshold = 0.3},
       {.kind = MethodKind::chords, .window_size = 3},
       {.kind = MethodKind::chords, .window_size = 3, .num_outputs = 2},
       {.kind = MethodKind::chords,

@@ -26,6 +26,8 @@ class ToyEvaluator : public Evaluator {
     return (learns_variance_ ? 2 : 1) * shape_[0];
   }
   void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override;
+  /// Its first layer decides; without skips.
+  void evaluate_cached(ExecContext& ctx, std::span<CachedRow> rows) override;
   void combine(ExecContext& ctx, double timestep, const Tensor& cond,
                const Tensor& uncond, Tensor& out) override;
   [[nodiscard]] int num_segments() const override { return num_segments_; }
@@ -56,6 +58,7 @@ class ToyEvaluator : public Evaluator {
                                  const Tensor& skip) const;
   [[nodiscard]] Tensor output_of(const Tensor& hidden) const;
   [[nodiscard]] Tensor forward(const EvaluateRow& row, Branch branch) const;
+  void note(const EvaluateRow& row);
 
   Shape shape_;
   int num_segments_;

@@ -37,6 +37,7 @@ constexpr int kSegments = 3;  // of the methods in method_cases()
 /// Of the methods in method_cases(), in their order.
 constexpr const char* kMethods[] = {"sequential",
                                     "batch",
+                                    "sequential_cache",
                                     "cfg",
                                     "pipeline",
                                     "pipeline_onion",
@@ -44,6 +45,8 @@ constexpr const char* kMethods[] = {"sequential",
                                     "picard_guessed",
                                     "picard_given",
                                     "picard_settled",
+                                    "picard_cache",
+                                    "picard_settled_cache",
                                     "taa",
                                     "taa_settled",
                                     "taa_given",
@@ -55,6 +58,8 @@ constexpr const char* kMethods[] = {"sequential",
                                     "stale_stride_2",
                                     "draft",
                                     "draft_fresh",
+                                    "draft_cache",
+                                    "draft_fresh_cache",
                                     "chords",
                                     "chords_second",
                                     "chords_early",
@@ -148,7 +153,10 @@ void run_all() {
       run_toy(name, solver.options, methods[i]);
       const bool has_trajectory =
           methods[i].initial_guess == samplers::InitialGuess::trajectory;
-      if (!samplers::learns_variance(solver.options) && !has_trajectory) {
+      // Its blocks do not add to a hidden state.
+      const bool has_blocks = !methods[i].kind.has(samplers::Modifier::cache);
+      if (has_blocks && !samplers::learns_variance(solver.options) &&
+          !has_trajectory) {
         run_mixture(flows ? flowing : noised, name, solver.options, methods[i]);
       }
     }

@@ -325,7 +325,8 @@ inline Sabotage counting_a_third_of_a_value() {
   sabotage.of_options = [](CoordinatorOptions& options) {
     ValueSizes& sizes = options.value_sizes;
     for (std::uint64_t* const size :
-         {&sizes.state, &sizes.output, &sizes.boundary, &sizes.pixels}) {
+         {&sizes.state, &sizes.output, &sizes.boundary, &sizes.pixels,
+          &sizes.cache}) {
       *size = (*size + 2) / 3;
     }
   };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "kernels/core/text.h"
 #include "samplers/parallel/method_row.h"
 
 namespace troupe::actors::simulator {
@@ -77,6 +78,13 @@ std::vector<MethodOptions> varieties(MethodKind kind) {
                    .warmup_steps = 3,
                    .final_fresh_steps = 2});
   }
+  if (has_word(kind->modifiers, "cache")) {
+    const std::size_t plain = all.size();
+    for (std::size_t i = 0; i < plain; ++i) {
+      all.push_back(all[i]);
+      all.back().kind = kind.with(samplers::Modifier::cache);
+    }
+  }
   return all;
 }
 
@@ -97,7 +105,7 @@ const Variant& variant_of(std::uint64_t seed, Random& random) {
   const MethodKind kind = table[seed % table.size()];
   std::vector<const Variant*> choices;
   for (const Variant& variant : variants()) {
-    if (variant.method.kind == kind) {
+    if (variant.method.kind->name == kind->name) {
       choices.push_back(&variant);
     }
   }

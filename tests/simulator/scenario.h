@@ -44,8 +44,12 @@ struct Scenario {
   int max_rows = 1;
   bool decode = true;
   bool is_observed = false;  ///< observers get trajectories and previews
-  ValueSizes value_sizes = {
-      .state = 5, .output = 3, .boundary = 7, .skips = 6, .pixels = 4};
+  ValueSizes value_sizes = {.state = 5,
+                            .output = 3,
+                            .boundary = 7,
+                            .skips = 6,
+                            .pixels = 4,
+                            .cache = 8};
   /// By process: what it keeps for values; 0: no limit.
   std::vector<std::uint64_t> value_budgets;
   LeaseOptions lease = {.least = std::chrono::seconds(1), .factor = 2};

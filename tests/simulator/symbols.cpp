@@ -265,6 +265,8 @@ std::optional<SymbolicResult> compute(
           of_kind(output_kind(task, k, samplers::num_segments(method)),
                   output_of(task, *inputs, k)));
     }
+    // Nothing follows from them.
+    made.result.scalars.assign(num_scalars(task), 1.0);
   }
   made.result.id = task.id;
   made.result.version = task.version;
