@@ -249,7 +249,7 @@ figure svg{max-width:100%;height:auto}
 .table{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;
  font-size:.8rem}
-th,td{padding:.3rem .35rem;text-align:right;border-bottom:1px solid #ddd;
+th,td{padding:.3rem .25rem;text-align:right;border-bottom:1px solid #ddd;
  white-space:nowrap}
 th:first-child,td:first-child{text-align:left;white-space:normal;
  min-width:10rem}
