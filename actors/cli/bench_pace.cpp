@@ -20,7 +20,7 @@ double mean_of(std::span<const double> values) {
 
 void PaceSamples::add_alone(std::span<const PassBar> passes,
                             double wall_seconds) {
-  alone_.push_back(mean_of(add(passes)));
+  alone_.push_back(mean_of(add(passes, first_alone_)));
   for (const PassBar& pass : passes) {
     wall_seconds -= pass.seconds;
   }
@@ -28,7 +28,7 @@ void PaceSamples::add_alone(std::span<const PassBar> passes,
 }
 
 void PaceSamples::add_busy(std::size_t probe, std::span<const PassBar> passes) {
-  const std::vector<double> later = add(passes);
+  const std::vector<double> later = add(passes, first_busy_);
   const double mean = mean_of(later);
   busy_.resize(std::max(busy_.size(), probe + 1));
   busy_[probe].push_back(mean);
@@ -39,7 +39,8 @@ void PaceSamples::add_busy(std::size_t probe, std::span<const PassBar> passes) {
 
 /// Returns the seconds of passes that are not the first of their worker. A run
 /// of one step has first passes alone: then the seconds of one of these.
-std::vector<double> PaceSamples::add(std::span<const PassBar> passes) {
+std::vector<double> PaceSamples::add(std::span<const PassBar> passes,
+                                     std::vector<double>& first) {
   std::map<int, double> firsts;
   std::vector<double> later;
   for (const PassBar& pass : passes) {
@@ -51,7 +52,7 @@ std::vector<double> PaceSamples::add(std::span<const PassBar> passes) {
     later.push_back(firsts.begin()->second);
   }
   for (const auto& [worker, seconds] : firsts) {
-    first_.push_back(seconds - mean_of(later));
+    first.push_back(seconds - mean_of(later));
   }
   return later;
 }
@@ -63,11 +64,16 @@ MeasuredPace PaceSamples::pace() const {
   }
   const double all_rows = median_of(busy_.front());
   const double one_row = median_of(busy_.back());
+  const double solo_speed = std::max(all_rows / median_of(alone_), 1.0);
+  std::vector<double> first = first_busy_;
+  for (const double seconds : first_alone_) {
+    first.push_back(seconds * solo_speed);
+  }
   return {.row_ms = 1e3 * one_row,
           .row_slope = busy_.size() == 1 ? 1 : all_rows / one_row - 1,
-          .solo_speed = all_rows / median_of(alone_),
+          .solo_speed = solo_speed,
           .spread = std::sqrt(squares / static_cast<double>(slowness_.size())),
-          .first_ms = 1e3 * std::max(median_of(first_), 0.0),
+          .first_ms = 1e3 * std::max(median_of(first), 0.0),
           .start_ms = 1e3 * median_of(start_)};
 }
 

@@ -30,14 +30,17 @@ class PaceSamples {
                                               std::uint64_t seed) const;
 
  private:
-  std::vector<double> add(std::span<const PassBar> passes);
+  static std::vector<double> add(std::span<const PassBar> passes,
+                                 std::vector<double>& first);
 
   // In seconds: the mean of each run, without the first pass of each worker.
   std::vector<double> alone_;
   std::vector<std::vector<double>> busy_;  ///< by probe
   std::vector<double> slowness_;  ///< passes beside others, by their mean
-  std::vector<double> first_;     ///< more that a first pass took
-  std::vector<double> start_;     ///< of sequential runs, beside passes
+  // More that a first pass took.
+  std::vector<double> first_alone_;
+  std::vector<double> first_busy_;
+  std::vector<double> start_;  ///< of sequential runs, beside passes
 };
 
 }  // namespace troupe::actors

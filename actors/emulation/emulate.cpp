@@ -364,11 +364,11 @@ void Company::start_pass(std::size_t index) {
   record(*pass, slowness);
   worker.is_busy = rows > 0;
   adapt_pace(rows > 0 ? 1 : 0);
-  double seconds = alone * slowness / machine_.speeds[index] / pace_ +
-                   machine_.exchange_seconds(first, rows);
-  if (rows > 0 && !std::exchange(worker.is_warm, true)) {
-    seconds += 1e-3 * machine_.first_ms;
-  }
+  const bool is_first = rows > 0 && !std::exchange(worker.is_warm, true);
+  const double work =
+      alone * slowness + (is_first ? 1e-3 * machine_.first_ms : 0.0);
+  const double seconds = work / machine_.speeds[index] / pace_ +
+                         machine_.exchange_seconds(first, rows);
   end_at(index, now() + to_duration(seconds));
 }
 
@@ -386,8 +386,8 @@ void Company::end_at(std::size_t index, TimePoint when) {
 /// long.
 void Company::adapt_pace(int more_busy) {
   num_busy_ += more_busy;
-  const double pace = machine_.pace(num_busy_);
-  if (num_busy_ == 0 || pace == pace_) {
+  const double pace = num_busy_ > 0 ? machine_.pace(num_busy_) : pace_;
+  if (pace == pace_) {
     return;
   }
   const double before = std::exchange(pace_, pace);

@@ -39,9 +39,7 @@ double Machine::exchange_seconds(const Task& first, int rows) const {
 }
 
 double Machine::pace(int num_busy) const {
-  const auto others = static_cast<double>(num_workers()) - 1;
-  return others == 0 ? 1
-                     : solo_speed + (1 - solo_speed) * (num_busy - 1) / others;
+  return std::min(solo_speed, static_cast<double>(num_workers()) / num_busy);
 }
 
 int Machine::rows_of(std::span<const SampleTask> tasks) const {

@@ -39,9 +39,9 @@ struct Machine {
   // How workers of one process differ from devices. Bounds do not know it.
   /// Values are in one memory, and every message takes the latency.
   bool shares_memory = false;
-  /// A pass goes on so many times as fast while no other worker computes:
-  /// workers of one processor share its memory and clock. With all at work
-  /// it is 1, in between on a straight line.
+  /// A pass goes on so many times as fast while no other worker computes: the
+  /// cores and the memory of one processor are shared. With all at work it
+  /// is 1. At least 1.
   double solo_speed = 1;
   /// Each pass takes one of these times as long, drawn with `seed`; empty: 1.
   std::vector<double> slowness = {};
@@ -81,7 +81,9 @@ struct Machine {
   /// goes after the other, and nothing is computed meanwhile.
   [[nodiscard]] double exchange_seconds(const samplers::Task& first,
                                         int rows) const;
-  /// How fast a pass goes on while so many workers compute, it among them.
+  /// How fast a pass goes on while so many workers compute, its own among them:
+  /// a worker is no faster than alone, and all together no faster than all at
+  /// work.
   [[nodiscard]] double pace(int num_busy) const;
   /// Rows of a pass with these tasks.
   [[nodiscard]] int rows_of(std::span<const SampleTask> tasks) const;

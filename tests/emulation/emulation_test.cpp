@@ -181,9 +181,13 @@ TEST(Emulation, LetsALoneWorkerGoFaster) {
   // The third sample is alone; so is the last part of the second's last pass.
   EXPECT_DOUBLE_EQ(seconds_on(batch, 3, machine), kSteps * (0.040 + 0.032));
   EXPECT_DOUBLE_EQ(free_machine(1).pace(1), 1);
+  // As four workers on two cores.
   Machine four = free_machine(4);
-  four.solo_speed = 1.3;
-  EXPECT_DOUBLE_EQ(four.pace(2), 1.2);
+  four.solo_speed = 1.9;
+  EXPECT_DOUBLE_EQ(four.pace(1), 1.9);
+  EXPECT_DOUBLE_EQ(four.pace(2), 1.9);
+  EXPECT_DOUBLE_EQ(four.pace(3), 4. / 3);
+  EXPECT_DOUBLE_EQ(four.pace(4), 1);
 }
 
 TEST(Emulation, LetsTheFirstPassOfAWorkerTakeLonger) {
