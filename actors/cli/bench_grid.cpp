@@ -166,7 +166,8 @@ Grid make_grid(const config::Config& config) {
   sequential.methods.clear();
   sequential.method = {};
   sequential.method.kind = samplers::MethodKind::sequential;
-  Grid grid{.all = make_request(sequential)};
+  Grid grid{.all = make_request(sequential),
+            .loaded = make_request(sequential)};
   grid.steps = grid.all.schedule.num_steps();
   const JobRequest one = make_request(config_of("sequential", config));
   grid.rows.push_back(
@@ -175,6 +176,13 @@ Grid make_grid(const config::Config& config) {
                                      RowRole::floor, sequential, one));
   add_fewer_steps(config, grid);
   add_probes(config, one, grid);
+  sequential.samples = grid.all.samples();
+  sequential.samples_per_prompt = false;
+  for (const GridRow& probe : grid.probes) {
+    sequential.samples.end =
+        std::max(sequential.samples.end, probe.request.job.end);
+  }
+  grid.loaded = make_request(sequential);
   for (const std::string& setting : settings) {
     const config::Config said = config_of(setting, config);
     try {

@@ -22,6 +22,8 @@ struct Grid {
   /// The sequential run of all pictures, laid out for all workers: its
   /// conditions are those of every row.
   JobRequest all;
+  /// The same with the pictures of probes: for what is loaded.
+  JobRequest loaded;
   std::vector<GridRow> rows = {};  ///< the first is the sequential run
   /// All workers at work, with passes of all rows of a call, and where guidance
   /// has two of them, with passes of one. Their times foretell those of `rows`.

@@ -491,7 +491,7 @@ class MethodsBench {
     const JobResult& result = drawn.result;
     if (is_sequential) {
       sequential_seconds_ = result.wall_seconds;
-      probe(grid, index, drawn, pace);
+      probe(grid, drawn, pace);
     }
     SettingRun run{.steps = grid.steps,
                    .name = row.name,
@@ -516,17 +516,15 @@ class MethodsBench {
 
   /// Notes how long passes take while all workers are at work, and how long
   /// those of a sequential run took.
-  void probe(const Grid& grid, std::uint64_t index, const Run& sequential,
-             PaceSamples& pace) {
+  void probe(const Grid& grid, const Run& sequential, PaceSamples& pace) {
     if (grid.probes.empty()) {
       return;
     }
     pace.add_alone(sequential.passes, sequential.result.wall_seconds);
     for (std::size_t i = 0; i < grid.probes.size(); ++i) {
       const GridRow& probe = grid.probes[i];
-      const config::SampleRange range = {index,
-                                         index + probe.request.num_samples()};
-      pace.add_busy(i, draw(probe, range, nullptr, true).passes);
+      pace.add_busy(i,
+                    draw(probe, probe.request.samples(), nullptr, true).passes);
     }
   }
 
@@ -535,7 +533,7 @@ class MethodsBench {
   void foretell(const Grid& grid, const GridRow& row, std::uint64_t index,
                 PaceSamples& pace) {
     if (pace.empty()) {
-      probe(grid, index, draw(grid.rows.front(), index, true), pace);
+      probe(grid, draw(grid.rows.front(), index, true), pace);
     }
     const MeasuredPace measured = pace.pace();
     const emulation::Machine machine = pace.machine_of(row.request, index);
@@ -991,7 +989,7 @@ int bench_methods(Invocation& invocation) {
   }
   print_notes(notes);
   invocation.stop.emplace(*invocation.signals);
-  const JobRunner runner(all, *invocation.stop);
+  const JobRunner runner(grids.front().loaded, *invocation.stop);
   MethodsReport report = report_of(invocation, config, grids, runner);
   report.notes = std::move(notes);
   MethodFigures table;

@@ -255,6 +255,37 @@ TEST(BenchMethods, ForetellsMeasuredTimes) {
   }
 }
 
+/// One picture on two workers: passes beside each other are of another prompt.
+TEST(BenchMethods, EncodesThePromptsOfItsProbes) {
+  const TempFolder folder;
+  const Outcome outcome = run({"bench",
+                               "methods",
+                               "--random-weights",
+                               "tiny-pixart-sigma",
+                               "--prompt",
+                               "a",
+                               "--prompt",
+                               "b",
+                               "--samples",
+                               "0:1",
+                               "--steps",
+                               "2",
+                               "--workers",
+                               "2",
+                               "--threads",
+                               "1",
+                               "--repeats",
+                               "1",
+                               "--method",
+                               "draft",
+                               "--out",
+                               folder.path("out"),
+                               "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["samples"], 1);
+  EXPECT_GT(row_of(outcome.json(), "sequential")["predicted_seconds"], 0);
+}
+
 TEST(BenchMethods, StopsAndGoesOn) {
   const TempFolder folder;
   const std::vector<std::string> bench = {
