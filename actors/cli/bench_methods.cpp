@@ -536,17 +536,28 @@ class MethodsBench {
       probe(grid, draw(grid.rows.front(), index, true), pace);
     }
     const MeasuredPace measured = pace.pace();
-    const emulation::Machine machine = pace.machine_of(row.request, index);
-    const JobResult result =
-        draw(row, {index, index + 1}, &machine, false).result;
-    log_.add({.steps = grid.steps,
-              .name = row.name,
-              .index = index,
-              .repeat = kPredictedRun,
-              .seconds = result.wall_seconds + 1e-3 * measured.start_ms,
-              .nfe = result.nfe,
-              .rounds = result.rounds,
-              .pace = measured});
+    // Where passes differ, one run may meet an unlucky order of its tasks.
+    const std::uint64_t times = measured.spread > 0.02 ? 3 : 1;
+    SettingRun run{.steps = grid.steps,
+                   .name = row.name,
+                   .index = index,
+                   .repeat = kPredictedRun,
+                   .pace = measured};
+    std::vector<double> seconds;
+    for (std::uint64_t i = 0; i < times; ++i) {
+      if (i > 0) {
+        expect(row);
+      }
+      const emulation::Machine machine =
+          pace.machine_of(row.request, times * index + i);
+      const JobResult result =
+          draw(row, {index, index + 1}, &machine, false).result;
+      run.nfe = result.nfe;
+      run.rounds = result.rounds;
+      seconds.push_back(result.wall_seconds + 1e-3 * measured.start_ms);
+    }
+    run.seconds = median_of(std::move(seconds));
+    log_.add(run);
   }
 
   Invocation& invocation_;
