@@ -170,6 +170,9 @@ class CoordinatorPolicy {
     /// sample may be computed before the pass has run again.
     std::set<int> points;
     int next_preview = 0;  ///< the next call to have one
+    /// The task of the early result that was shown last. Those before it are
+    /// not shown any more.
+    std::uint64_t newest_early_result = 0;
     /// Slots that are to be freed when the cut or the intermediate that needs
     /// them is at home.
     std::vector<samplers::Slot> withheld;

@@ -238,7 +238,10 @@ void CoordinatorPolicy::show_step(Sample& sample, const Task& task) {
       fetch_intermediate(sample, {.call = task.to, .state = *point});
     }
   }
-  if (options_.preview_every > 0 && task.is_early_result) {
+  // A plan numbers its tasks round by round.
+  if (options_.preview_every > 0 && task.is_early_result &&
+      task.id > sample.newest_early_result) {
+    sample.newest_early_result = task.id;
     // The result's own steps show less until it is there.
     sample.next_preview = calls_per_sample_;
     std::erase_if(sample.intermediates, &Sample::Intermediate::may_be_late);

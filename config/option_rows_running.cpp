@@ -190,8 +190,8 @@ std::span<const Option> running_rows() {
        kMethodGroup, kMethods, field(&Method::initial_guess),
        "linear_x0; last_point with --accept first_failing"},
       {"guess-from", "", 0, "FILE",
-       "picard, taa: guess by the trajectory of another run with this sampler "
-       "and number of steps, which --save trajectory=FILE has written",
+       "picard, taa: guess by the trajectory that another run of this sampler "
+       "and number of steps has saved",
        kMethodGroup, kMethods, field(&Config::guess_from), "none"},
       {"accept", "accept-rule", 0, "KIND",
        "picard: settled, or first_failing (ParaDiGMS)", kMethodGroup, kMethods,
