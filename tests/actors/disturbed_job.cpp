@@ -194,6 +194,10 @@ class DisturbedEvaluator final : public samplers::Evaluator {
                 std::span<samplers::EvaluateRow> rows) override {
     disturber_.pass(ctx, [&] { inner_.evaluate(ctx, rows); });
   }
+  void evaluate_cached(ExecContext& ctx,
+                       std::span<samplers::CachedRow> rows) override {
+    disturber_.pass(ctx, [&] { inner_.evaluate_cached(ctx, rows); });
+  }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override {
     disturber_.pass(ctx, [&] { inner_.run_segment(ctx, segment, rows); });

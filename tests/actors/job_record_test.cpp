@@ -93,7 +93,7 @@ TEST(JobRecord, HasTheSameNameOnEveryMachineAndInEveryBuild) {
   JobRecord job;
   job.model.denoiser_config = "{}";
   job.seed = 7;
-  EXPECT_EQ(hash_of(job), 8421314044039805732U);
+  EXPECT_EQ(hash_of(job), 17952420242903203988U);
 }
 
 TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {

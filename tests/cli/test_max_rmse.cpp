@@ -362,12 +362,12 @@ TEST(Calibration, KeepsFiguresOfOtherRunsInTheTable) {
   ASSERT_EQ(calibrate({}), 0);
   const std::multiset<std::string> first = found();
   EXPECT_TRUE(first.contains("draft --window 2 8 2"));
-  ASSERT_EQ(calibrate({"--steps", "4"}), 0);
+  ASSERT_EQ(calibrate({"--steps", "9"}), 0);
   EXPECT_EQ(found().size(), 2 * first.size());
   ASSERT_EQ(calibrate({"-n", "1"}), 0);
   EXPECT_EQ(found().size(), 2 * first.size());
   EXPECT_TRUE(found().contains("draft --window 2 8 1"));
-  EXPECT_TRUE(found().contains("draft --window 2 4 2"));
+  EXPECT_TRUE(found().contains("draft --window 2 9 2"));
   (void)folder.write("out.json", "{}");
   EXPECT_EQ(calibrate({}), 6) << "no table: it is not written over";
   EXPECT_EQ(folder.read("out.json"), "{}");

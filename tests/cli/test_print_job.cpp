@@ -68,15 +68,5 @@ TEST(PrintJob, RefusesAnotherClassThatIsRequired) {
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST(PrintJob, HoldsTheGraphOfAStalePipeline) {
-  const nlohmann::json job =
-      job_of({"--method", "stale", "--segments", "2", "--ages", "2"});
-  EXPECT_EQ(job["cuts"], (std::vector{0, 2, 4}));
-  const nlohmann::json& graph = job["method"]["graph"];
-  ASSERT_EQ(graph["nodes"].size(), 3U);
-  EXPECT_EQ(graph["edges"][0]["age"], 2) << "of the latents";
-  EXPECT_EQ(graph["edges"][1]["age"], 0);
-}
-
 }  // namespace
 }  // namespace troupe::test

@@ -40,6 +40,25 @@ class PortedEvaluator : public Evaluator {
       kernels::copy(ctx, at_host[i].output, rows[i].output);
     }
   }
+  void evaluate_cached(ExecContext& ctx, std::span<CachedRow> rows) override {
+    std::vector<CachedRow> at_host(rows.begin(), rows.end());
+    for (CachedRow& row : at_host) {
+      row.latents = kernels::on_host(ctx, row.latents);
+      row.output = Tensor(row.output.shape(), DType::f32);
+      for (NamedTensor& named : row.cache) {
+        named.tensor = kernels::on_host(ctx, named.tensor);
+      }
+    }
+    inner_.evaluate_cached(host_, at_host);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      kernels::copy(ctx, at_host[i].output, rows[i].output);
+      rows[i].is_reused = at_host[i].is_reused;
+      rows[i].cache = at_host[i].cache;
+      for (NamedTensor& named : rows[i].cache) {
+        named.tensor = kernels::on_device(ctx, named.tensor);
+      }
+    }
+  }
   void combine(ExecContext& ctx, double /*timestep*/, const Tensor& cond,
                const Tensor& uncond, Tensor& out) override {
     kernels::guide(ctx, cond, uncond, 1.5, latent_shape()[0], out);

@@ -8,6 +8,7 @@
 #include "kernels/elementwise.h"
 #include "models/dit/dit.h"
 #include "models/files/weight_source.h"
+#include "models/network/block_cache.h"
 #include "tests/models/dit_cases.h"
 #include "tests/models/gaussian_mixture.h"
 #include "tests/parallel/picard_rounds.h"
@@ -39,17 +40,25 @@ class Network : public Evaluator {
       }
     }
     denoiser_.predict(ctx, whole_, all.batch(), all.outputs);
-    std::size_t next = 0;
-    for (EvaluateRow& row : rows) {
-      if (row.branch == Branch::guided) {
-        combine(ctx, row.timestep, all.outputs[next], all.outputs[next + 1],
-                row.output);
-        next += 2;
-      } else {
-        std::copy_n(all.outputs[next].bytes().data(), row.output.num_bytes(),
-                    row.output.bytes().data());
-        ++next;
+    join_branches(ctx, std::span<const Tensor>(all.outputs), rows);
+  }
+
+  void evaluate_cached(ExecContext& ctx, std::span<CachedRow> rows) override {
+    Rows all;
+    std::vector<models::CachedRows> groups;
+    for (CachedRow& row : rows) {
+      for (const Branch branch : branches(row.branch)) {
+        add(ctx, all, row.latents, row.timestep, row.sample_index, branch);
       }
+      groups.push_back({.size = branches(row.branch).size(),
+                        .threshold = row.threshold,
+                        .cache = std::move(row.cache)});
+    }
+    models::predict_cached(ctx, denoiser_, all.batch(), groups, all.outputs);
+    join_branches(ctx, std::span<const Tensor>(all.outputs), rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].cache = std::move(groups[i].cache);
+      rows[i].is_reused = groups[i].is_reused;
     }
   }
 
@@ -115,6 +124,22 @@ class Network : public Evaluator {
     }
   };
 
+  template <typename Row>
+  void join_branches(ExecContext& ctx, std::span<const Tensor> outputs,
+                     std::span<Row> rows) {
+    std::size_t next = 0;
+    for (Row& row : rows) {
+      if (row.branch == Branch::guided) {
+        combine(ctx, row.timestep, outputs[next], outputs[next + 1],
+                row.output);
+        next += 2;
+      } else {
+        std::copy_n(outputs[next].bytes().data(), row.output.num_bytes(),
+                    row.output.bytes().data());
+        ++next;
+      }
+    }
+  }
   static std::vector<Branch> branches(Branch branch) {
     return branch == Branch::guided ? std::vector{Branch::cond, Branch::uncond}
                                     : std::vector{branch};
