@@ -91,7 +91,7 @@ TEST(CoordinatorPolicy, GrantsSweepsAheadOfShortRowsAlone) {
         ++count[work.task.op];
       }
     }
-    // One evaluation has ended, so one sweep can begin.
+    // The sweep of the evaluation that is done has its inputs.
     EXPECT_EQ(count[Op::sweep], ms < 20 ? 4 : 1) << ms;
     company.run_to_end();
     EXPECT_EQ(num_done(company), 1U);
