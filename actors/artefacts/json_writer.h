@@ -108,6 +108,11 @@ nlohmann::ordered_json json_of(const T& value) {
     return list;
   } else if constexpr (config::NamedEnum<T>) {
     return config::name_of(value);
+  } else if constexpr (requires {
+                         value->name;
+                         to_string(value);
+                       }) {
+    return to_string(value);  // a method, with its modifiers
   } else if constexpr (requires { value->name; }) {
     return value->name;
   } else {

@@ -295,6 +295,12 @@ TEST_F(MeasuredModel, StatesTheErrorOfWhatIsNamed) {
   EXPECT_NE(known.find(" (median of 8 runs), "), std::string::npos) << known;
   EXPECT_NE(notes({"--method", "draft", "--warmup", "2"}).find(lacks),
             std::string::npos);
+  for (const std::string method : {"draft+cache", "sequential+cache"}) {
+    EXPECT_NE(
+        notes({"--method", method})
+            .find(method + " approximates, and its error was not measured"),
+        std::string::npos);
+  }
   EXPECT_EQ(notes({}), "") << "exact";
   (void)model_.write("model/methods.json", "{");
   const Outcome damaged = sample({"--method", "draft", "--dry-run"});

@@ -68,5 +68,12 @@ TEST(PrintJob, RefusesAnotherClassThatIsRequired) {
   EXPECT_EQ(outcome.out, "");
 }
 
+TEST(PrintJob, NamesTheModifiersOfTheMethod) {
+  const nlohmann::json job =
+      job_of({"--method", "draft+cache", "--cache-threshold", "0.5"});
+  EXPECT_EQ(job["method"]["kind"], "draft+cache");
+  EXPECT_EQ(job["method"]["cache_threshold"], 0.5);
+}
+
 }  // namespace
 }  // namespace troupe::test
