@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How well `troupe bench --emulate` foretells two real workers, for every method.
+# How well `troupe bench --emulate` predicts two real workers, for every method.
 # Wants an idle machine.
 #   scripts/bench_emulation.sh [SAMPLES] [STEPS]
 set -euo pipefail

@@ -26,7 +26,7 @@ struct Grid {
   JobRequest loaded;
   std::vector<GridRow> rows = {};  ///< the first is the sequential run
   /// All workers at work, with passes of all rows of a call, and where guidance
-  /// has two of them, with passes of one. Their times foretell those of `rows`.
+  /// has two of them, with passes of one. Their times predict those of `rows`.
   /// Empty: modelled devices, a single worker, and GPUs.
   std::vector<GridRow> probes = {};
   std::vector<LeftOut> left_out = {};

@@ -68,7 +68,7 @@ struct SettingRun {
 };
 
 /// SettingRun::repeat of what are no repeats: judged pictures, and emulated
-/// runs that foretell measured ones.
+/// runs that predict measured ones.
 inline constexpr int kQualityRun = -1;
 inline constexpr int kPredictedRun = -2;
 

@@ -12,7 +12,7 @@
 namespace troupe::actors {
 
 /// What passes take with the workers of a bench, from runs that were traced: by
-/// these figures emulation foretells other runs. Thread: one.
+/// these figures emulation predicts other runs. Thread: one.
 class PaceSamples {
  public:
   [[nodiscard]] bool empty() const { return alone_.empty(); }

@@ -205,7 +205,7 @@ std::string how_measured(const MethodsReport& report) {
                 (report.bits.empty() ? "" : ", bits " + report.bits));
 }
 
-/// Sentences on all rows: how well emulation foretells them, and what chance
+/// Sentences on all rows: how well emulation predicts them, and what chance
 /// makes of pictures.
 std::vector<std::string> remarks(const MethodsReport& report) {
   std::vector<std::string> all;

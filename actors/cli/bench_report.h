@@ -167,7 +167,7 @@ void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
   visit({"quality", "of --quality; absent without it"}, r.quality);
 }
 
-/// How well emulation foretells measured settings.
+/// How well emulation predicts measured settings.
 struct PredictionFigures {
   std::size_t settings = 0;
   Spread off = {};
@@ -250,7 +250,7 @@ void visit_fields(auto& visit, AnyConst<MethodsReport> auto& r) {
   visit({"emulated", "the modelled machine of --emulate, or absent"},
         r.emulated);
   visit({"prediction",
-         "how well emulation foretells measured rows; absent elsewhere"},
+         "how well emulation predicts measured rows; absent elsewhere"},
         r.prediction);
   visit({"rows", "settings by steps, the fastest first"}, r.rows);
   visit({"left_out", "settings that were not run, with the reason"},

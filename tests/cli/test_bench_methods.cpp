@@ -206,7 +206,7 @@ TEST(BenchMethods, GoesOnWithWhatIsMissing) {
 }
 
 /// How near is for a quiet machine to say.
-TEST(BenchMethods, ForetellsMeasuredTimes) {
+TEST(BenchMethods, PredictsMeasuredTimes) {
   const TempFolder folder;
   std::vector<std::string> bench =
       methods_bench(folder, {"--workers", "2", "--threads", "1", "--repeats",
@@ -238,15 +238,15 @@ TEST(BenchMethods, ForetellsMeasuredTimes) {
   EXPECT_NE(folder.read("out/report.html").find("<td data-head='predicted'>"),
             std::string::npos);
 
-  // A process was killed when all was measured and nothing foretold.
+  // A process was killed when all was measured and nothing predicted.
   std::string measured;
-  std::size_t num_foretold = 0;
+  std::size_t num_predicted = 0;
   for (const std::string& line : lines_of(folder.read("out/runs.jsonl"))) {
-    const bool is_foretold = line.find("\"repeat\":-2") != std::string::npos;
-    num_foretold += is_foretold ? 1 : 0;
-    measured += is_foretold ? "" : line + "\n";
+    const bool is_predicted = line.find("\"repeat\":-2") != std::string::npos;
+    num_predicted += is_predicted ? 1 : 0;
+    measured += is_predicted ? "" : line + "\n";
   }
-  EXPECT_EQ(num_foretold, 2 * report["rows"].size());
+  EXPECT_EQ(num_predicted, 2 * report["rows"].size());
   (void)folder.write("out/runs.jsonl", measured);
   const nlohmann::json again = run(bench).json();
   for (std::size_t i = 0; i < report["rows"].size(); ++i) {
