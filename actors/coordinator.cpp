@@ -289,10 +289,11 @@ class CoordinatorShell final : public CoordinatorActor::base {
             "a sample goes back to a cut that nobody took");
     cuts_->restore(restore);
   }
-  void perform(ShowPass& /*show*/) {
+  void perform(ShowPass& show) {
     if (spec_.trace) {
       const auto& result = std::get<GrantResult>(*in_hand_);
-      report(TracePass{result.span, result.made, result.reads});
+      report(TracePass{result.span, result.made, result.reads,
+                       std::move(show.scalars)});
     }
   }
   void perform(EndSample& end) {

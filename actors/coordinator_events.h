@@ -265,9 +265,11 @@ struct RestoreCut {
   std::uint32_t run = 0;
   std::uint64_t number = 0;
 };
-/// The pass of the result that is being handled counts: observers get its span.
-/// A result without this command came too late.
-struct ShowPass {};
+/// The pass of the result that is being handled counts: observers get its span,
+/// and the scalars of its tasks. A result without this command came too late.
+struct ShowPass {
+  std::vector<TaskScalars> scalars = {};
+};
 /// Observers get the latents of the IntermediateFetched that is being handled.
 struct ShowIntermediate {
   std::uint64_t sample_index = 0;

@@ -234,8 +234,15 @@ void CoordinatorPolicy::handle(const GrantResult& event, const TasksDone& done,
       times_of(worker.traits.execution_class).slowest[event.span.op];
   slowest = std::max(slowest, event.span.duration);
   note_pass(event, pass);
+  ShowPass show;
+  for (const auto& [work, place] : pass) {
+    if (const auto& scalars = done.results[place].scalars; !scalars.empty()) {
+      show.scalars.push_back(
+          {work.task.op, work.sample_index, work.task.from, scalars});
+    }
+  }
   // Before what follows from it: nothing of a sample is seen after its end.
-  commands_.emplace_back(ShowPass{});
+  commands_.emplace_back(std::move(show));
   apply_results(event.worker, done.results, pass);
   report_progress();
 }

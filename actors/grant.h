@@ -127,6 +127,14 @@ struct ReadValue {
   friend bool operator==(const ReadValue&, const ReadValue&) = default;
 };
 
+/// What the result of a task says beside its values.
+struct TaskScalars {
+  samplers::Op op;
+  std::uint64_t sample_index = 0;
+  int step = 0;                 ///< model-call index
+  std::vector<double> scalars;  ///< as the op's row says
+};
+
 /// A span, with the values that it made and read. A trace draws an arrow from
 /// the span that made a value to a span that read it.
 struct TracePass {
@@ -135,6 +143,8 @@ struct TracePass {
   /// Only values that were fetched from another process, or read out of another
   /// device's memory.
   std::vector<ReadValue> reads;
+  /// Of its tasks whose results have some. A trace file lacks them.
+  std::vector<TaskScalars> scalars = {};
 };
 
 /// A value that a process holds, and the memory that it lies in.

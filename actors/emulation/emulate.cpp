@@ -309,13 +309,13 @@ void Company::perform(JobProgress& progress) {
   }
 }
 
-void Company::perform(ShowPass& /*show*/) {
+void Company::perform(ShowPass& show) {
   if (!spec_.trace) {
     return;
   }
   const auto& result = std::get<GrantResult>(*in_hand_);
   for (Observer* observer : spec_.observers) {
-    observer->on_pass({result.span, result.made, result.reads});
+    observer->on_pass({result.span, result.made, result.reads, show.scalars});
   }
 }
 
