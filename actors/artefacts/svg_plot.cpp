@@ -268,6 +268,81 @@ std::string head(double width, double height, double left,
       width, height, left, xml_escaped(title), xml_escaped(subtitle));
 }
 
+constexpr double kLane = 12;
+constexpr double kLaneName = 22;
+constexpr double kLeftOfLanes = 24;
+constexpr double kLanesWidth = kPanelWidth - kLeftOfLanes - kRight;
+
+/// The axis below lanes, from 0 to `last`. `x`: pixels of its values.
+template <typename X>
+std::string axis_below(double top, double bottom, const std::string& name,
+                       double last, bool whole, const X& x) {
+  std::string svg;
+  for (const double tick : linear_axis(0, last, whole).ticks) {
+    if (tick <= last) {
+      svg += fmt::format(
+          "<line x1='{0:.1f}' y1='{1:.1f}' x2='{0:.1f}' y2='{2:.1f}' "
+          "class='grid'/><text x='{0:.1f}' y='{3:.1f}' "
+          "class='x'>{4:g}</text>\n",
+          x(tick), top, bottom + 4, bottom + 18, tick);
+    }
+  }
+  return svg +
+         fmt::format("<text x='{:.1f}' y='{:.1f}' class='x name'>{}</text>\n",
+                     x(last / 2), bottom + 38, xml_escaped(name));
+}
+
+/// The name above lanes that begin at `y`, and the number of a lane there.
+std::string lanes_name(double y, const std::string& name) {
+  return fmt::format("<text x='{:.0f}' y='{:.1f}'>{}</text>\n", kLeftOfLanes,
+                     y - 5, xml_escaped(name));
+}
+std::string lane_number(double y, std::size_t lane) {
+  return fmt::format("<text x='{:.0f}' y='{:.1f}' class='y'>{}</text>\n",
+                     kLeftOfLanes - 5, y + 9, lane + 1);
+}
+
+/// After viridis, which is told apart with any colour vision, and in grey: half
+/// a decade each, from below 0.1 to above 100. At 1 it jumps from light to
+/// dark.
+constexpr std::array kHeat = {"#fde725", "#d8e219", "#addc30", "#21918c",
+                              "#31688e", "#414487", "#481a6c", "#2a0134"};
+
+const char* shade_of(double value) {
+  const double place = std::ceil(2 * std::log10(std::max(value, 1e-9))) + 2;
+  return kHeat.at(
+      static_cast<std::size_t>(std::clamp(place, 0.0, kHeat.size() - 1.0)));
+}
+
+std::string parting_line(const std::string& path) {
+  return fmt::format("<path d='{}' fill='none' stroke='black'/>\n", path);
+}
+
+constexpr double kHeatLegend = 40;
+
+std::string heat_legend(double top) {
+  constexpr double kSwatch = 28;
+  std::string svg;
+  double x = kLeftOfLanes;
+  for (std::size_t i = 0; i < kHeat.size(); ++i) {
+    svg += fmt::format(
+        "<rect x='{:.0f}' y='{:.0f}' width='{}' height='12' fill='{}'/>", x,
+        top, kSwatch, kHeat.at(i));
+    x += kSwatch;
+    if (i % 2 == 0) {
+      svg +=
+          fmt::format("<text x='{:.0f}' y='{:.0f}' class='x'>{:g}</text>\n", x,
+                      top + 27, std::pow(10, static_cast<double>(i) / 2 - 1));
+    }
+  }
+  return svg +
+         fmt::format(
+             "<text x='{:.0f}' y='{:.0f}'>residual ÷ tolerance</text>\n", x + 8,
+             top + 11) +
+         parting_line(fmt::format("M{:.0f} {:.0f}v16",
+                                  kLeftOfLanes + 3 * kSwatch, top - 2));
+}
+
 }  // namespace
 
 Axis linear_axis(double low, double high, bool whole) {
@@ -338,14 +413,11 @@ std::string plot_svg(const Plot& plot) {
 
 std::string time_line_svg(const std::string& title, const std::string& subtitle,
                           const std::vector<TimeLanes>& groups) {
-  constexpr double kLane = 12;
   constexpr double kBar = 9;
-  constexpr double kName = 22;
-  constexpr double kLeftOfLanes = 24;
   double last = 0;
   double bottom = kTitleHeight;
   for (const TimeLanes& group : groups) {
-    bottom += kName + kLane * static_cast<double>(group.lanes.size());
+    bottom += kLaneName + kLane * static_cast<double>(group.lanes.size());
     for (const auto& lane : group.lanes) {
       for (const TimeBar& bar : lane) {
         last = std::max(last, bar.start + bar.seconds);
@@ -353,32 +425,18 @@ std::string time_line_svg(const std::string& title, const std::string& subtitle,
     }
   }
   require(last > 0, Errc::invalid_argument, "time line", "nothing to draw");
-  const double width = kPanelWidth - kLeftOfLanes - kRight;
   const auto x = [&](double seconds) {
-    return kLeftOfLanes + seconds / last * width;
+    return kLeftOfLanes + seconds / last * kLanesWidth;
   };
   std::string svg =
       head(kPanelWidth, bottom + kBelow, kLeftOfLanes, title, subtitle);
-  for (const double tick : linear_axis(0, last).ticks) {
-    if (tick <= last) {
-      svg += fmt::format(
-          "<line x1='{0:.1f}' y1='{1:.1f}' x2='{0:.1f}' y2='{2:.1f}' "
-          "class='grid'/><text x='{0:.1f}' y='{3:.1f}' "
-          "class='x'>{4:g}</text>\n",
-          x(tick), kTitleHeight, bottom + 4, bottom + 18, tick);
-    }
-  }
-  svg +=
-      fmt::format("<text x='{:.1f}' y='{:.1f}' class='x name'>seconds</text>\n",
-                  x(last / 2), bottom + 38);
+  svg += axis_below(kTitleHeight, bottom, "seconds", last, false, x);
   double y = kTitleHeight;
   for (const TimeLanes& group : groups) {
-    y += kName;
-    svg += fmt::format("<text x='{:.0f}' y='{:.1f}'>{}</text>\n", kLeftOfLanes,
-                       y - 5, xml_escaped(group.name));
+    y += kLaneName;
+    svg += lanes_name(y, group.name);
     for (std::size_t i = 0; i < group.lanes.size(); ++i, y += kLane) {
-      svg += fmt::format("<text x='{:.0f}' y='{:.1f}' class='y'>{}</text>\n",
-                         kLeftOfLanes - 5, y + kBar, i + 1);
+      svg += lane_number(y, i);
       for (const TimeBar& bar : group.lanes[i]) {
         svg += fmt::format(
             "<rect x='{:.2f}' y='{:.1f}' width='{:.2f}' height='{}' fill='{}' "
@@ -387,6 +445,67 @@ std::string time_line_svg(const std::string& title, const std::string& subtitle,
             kColours.at(bar.series % kColours.size()), bar.is_pale ? 0.6 : 1.0,
             xml_escaped(bar.label));
       }
+    }
+  }
+  return svg + "</svg>\n";
+}
+
+std::string heat_map_svg(const std::string& title, const std::string& subtitle,
+                         const std::vector<HeatMap>& maps) {
+  constexpr double kTop = kTitleHeight + kHeatLegend;
+  std::size_t num_steps = 0;
+  std::vector<std::size_t> depths;
+  double bottom = kTop;
+  for (const HeatMap& map : maps) {
+    std::size_t& depth = depths.emplace_back(0);
+    for (const std::vector<double>& column : map.columns) {
+      depth = std::max(depth, column.size());
+    }
+    num_steps = std::max(num_steps, map.columns.size());
+    bottom += kLaneName + kLane * static_cast<double>(depth);
+  }
+  require(num_steps > 0, Errc::invalid_argument, "heat map", "nothing to draw");
+  const double width = kLanesWidth / static_cast<double>(num_steps);
+  const auto middle = [width](double step) {
+    return kLeftOfLanes + width * (step + 0.5);
+  };
+  std::string svg =
+      head(kPanelWidth, bottom + kBelow, kLeftOfLanes, title, subtitle) +
+      heat_legend(kTitleHeight + 4) +
+      axis_below(kTop, bottom, "step", static_cast<double>(num_steps - 1), true,
+                 middle);
+  double y = kTop;
+  for (std::size_t m = 0; m < maps.size(); ++m) {
+    const auto& columns = maps[m].columns;
+    y += kLaneName;
+    svg += lanes_name(y, maps[m].name) + "<g shape-rendering='crispEdges'>\n";
+    std::string parting;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const double x = kLeftOfLanes + width * static_cast<double>(i);
+      for (std::size_t j = 0; j < columns[i].size(); ++j) {
+        const double value = columns[i][j];
+        const double top = y + kLane * static_cast<double>(j);
+        svg += fmt::format(
+            "<rect x='{:.2f}' y='{:.0f}' width='{:.2f}' height='{}' "
+            "fill='{}'><title>step {}, sweep {}: {:.3g} × "
+            "tolerance</title></rect>\n",
+            x, top, width, kLane, shade_of(value), i, j + 1, value);
+        const auto parts_from = [&](std::size_t step, std::size_t sweep) {
+          return step < columns.size() && sweep < columns[step].size() &&
+                 (columns[step][sweep] <= 1) != (value <= 1);
+        };
+        if (parts_from(i + 1, j)) {
+          parting += fmt::format("M{:.2f} {:.0f}v{}", x + width, top, kLane);
+        }
+        if (parts_from(i, j + 1)) {
+          parting +=
+              fmt::format("M{:.2f} {:.0f}h{:.2f}", x, top + kLane, width);
+        }
+      }
+    }
+    svg += "</g>\n" + parting_line(parting);
+    for (std::size_t lane = 0; lane < depths[m]; ++lane, y += kLane) {
+      svg += lane_number(y, lane);
     }
   }
   return svg + "</svg>\n";

@@ -73,6 +73,21 @@ struct TimeLanes {
                                         const std::string& subtitle,
                                         const std::vector<TimeLanes>& groups);
 
+/// What sweeps changed, by the tolerance: a column for each step, the first
+/// sweep on top.
+struct HeatMap {
+  std::string name;
+  std::vector<std::vector<double>> columns;  ///< ≥ 0
+};
+
+/// An SVG picture: heat maps one below the other, all over one axis of steps. A
+/// cell is the darker the more its sweep changed, in half decades. A line parts
+/// cells up to 1 from others. Text is escaped. Errors: Errc::invalid_argument
+/// where no map has a column.
+[[nodiscard]] std::string heat_map_svg(const std::string& title,
+                                       const std::string& subtitle,
+                                       const std::vector<HeatMap>& maps);
+
 /// `text` as it stands in XML and HTML, also within quotes. Control characters
 /// become spaces.
 [[nodiscard]] std::string xml_escaped(const std::string& text);

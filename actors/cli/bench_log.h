@@ -22,6 +22,11 @@ struct PassBar {
   double seconds = 0;
 };
 
+/// Of a converging method, in which every step is swept until its point no
+/// longer changes: by step, what its sweeps changed, in their order. Each
+/// is rms(new − old) of the point after the step ÷ the accept rule's scale.
+using Residuals = std::vector<std::vector<double>>;
+
 /// What passes took with the workers of a bench: what their emulation is told.
 struct MeasuredPace {
   double row_ms = 0;     ///< a row, while all workers are at work
@@ -58,8 +63,9 @@ struct SettingRun {
   std::optional<double> relative_rmse = {};
   std::optional<double> picture_mse = {};  ///< of 8-bit values
   std::optional<double> ssim = {};
-  /// Of the first repeat of the first picture.
+  // Of the first repeat of the first picture.
   std::optional<std::vector<PassBar>> passes = {};
+  std::optional<Residuals> residuals = {};
   /// Of kPredictedRun: `seconds` are then the emulation's.
   std::optional<MeasuredPace> pace = {};
   // Of --quality, whose runs are no repeats of others.
@@ -87,6 +93,7 @@ void visit_run(Visitor& visit, Run& r) {
   visit("picture_mse", r.picture_mse);
   visit("ssim", r.ssim);
   visit("passes", r.passes);
+  visit("residuals", r.residuals);
   visit("pace", r.pace);
   visit("label", r.label);
   visit("features", r.features);

@@ -229,6 +229,7 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
   std::vector<double> mse;
   std::vector<double> ssim;
   std::vector<PassBar> passes;
+  std::optional<Residuals> residuals;
   for (const SettingRun& run : runs) {
     seconds.push_back(run.seconds);
     speedups.push_back(run.sequential_seconds.value() / run.seconds);
@@ -241,6 +242,7 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
     }
     if (run.passes) {
       passes = *run.passes;
+      residuals = run.residuals;
     }
   }
   SettingRow figures{
@@ -258,7 +260,8 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
       .rmse = {median_of(rmse), std::ranges::max(rmse)},
       .psnr = {psnr_of(median_of(mse)), psnr_of(std::ranges::max(mse))},
       .ssim = {median_of(ssim), std::ranges::min(ssim)},
-      .passes = std::move(passes)};
+      .passes = std::move(passes),
+      .residuals = std::move(residuals)};
   figures.nfe_ratio = figures.nfe / nfe_of_sequential;
   figures.efficiency = figures.speedup / workers;
   figures.bound = capacity_of(row, workers) / figures.nfe_ratio;
@@ -560,6 +563,9 @@ void write_report(const BenchPaths& paths, const MethodsReport& report,
     }
     write_text(paths.folder / fmt::format("passes-{}.svg", steps),
                passes_svg(report, steps));
+    if (const std::string svg = residuals_svg(report, steps); !svg.empty()) {
+      write_text(paths.folder / fmt::format("residuals-{}.svg", steps), svg);
+    }
   }
   if (const std::string svg = tolerance_svg(report); !svg.empty()) {
     write_text(paths.folder / "tolerance.svg", svg);

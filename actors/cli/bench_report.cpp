@@ -242,9 +242,11 @@ constexpr std::string_view kStyle = R"(
 body{font:16px/1.5 system-ui,sans-serif;color:#222;margin:0 auto;
  padding:1rem;max-width:80rem}
 h1{font-size:1.4rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2rem}
+h3{font-size:1rem}
 .emulated{background:#fff3cd;border:1px solid #d9b84a;padding:.5rem .75rem}
 .plots{display:flex;flex-wrap:wrap;gap:1rem 3rem}
-figure{margin:1rem 0;max-width:28rem}figcaption{font-size:.9rem;color:#555}
+figure,.plots dl{margin:1rem 0;max-width:28rem}
+figcaption{font-size:.9rem;color:#555}
 figure svg{max-width:100%;height:auto}
 .table{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;
@@ -505,6 +507,25 @@ std::string passes_svg(const MethodsReport& report, int steps) {
       "passes of one picture by each worker, and the efficiency", groups);
 }
 
+std::string residuals_svg(const MethodsReport& report, int steps) {
+  std::vector<HeatMap> maps;
+  for (const SettingRow& row : report.rows) {
+    if (row.steps == steps && row.residuals && row.tolerance.value_or(0) > 0) {
+      HeatMap& map = maps.emplace_back(HeatMap{row.name, *row.residuals});
+      for (std::vector<double>& column : map.columns) {
+        std::ranges::for_each(column, [&](double& r) { r /= *row.tolerance; });
+      }
+    }
+  }
+  return maps.empty()
+             ? std::string()
+             : heat_map_svg(
+                   fmt::format("{}, {} {} steps", report.model, report.sampler,
+                               steps),
+                   "sweeps of each step of one picture, from the top down",
+                   maps);
+}
+
 std::string report_html(const MethodsReport& report) {
   const std::vector<ReportColumn> columns = report_columns(report);
   const std::string title = xml_escaped(title_of(report));
@@ -539,8 +560,32 @@ std::string report_html(const MethodsReport& report) {
             "run, settings that no other row beats in speed and error, and "
             "the two of lowest efficiency. Steps are dark and pale in turn; "
             "each segment of a network has a colour of its own.</figcaption>"
-            "</figure>\n</div>\n" +
-            rows_html(report, steps, columns);
+            "</figure>\n</div>\n";
+    if (const std::string svg = residuals_svg(report, steps); !svg.empty()) {
+      html +=
+          "<h3>Where sweeps converge late</h3>\n<div class='plots'><figure>" +
+          svg + "</figure><dl>" +
+          item_html("what",
+                    "picard and taa guess the latents after several steps at "
+                    "once, and correct the guesses in sweeps until they change "
+                    "no more. A cell is a sweep of a step of the first "
+                    "picture. Settings of tolerance 0 are not drawn.") +
+          item_html("to the right", "The steps, from noise (0) to picture.") +
+          item_html("downwards", "The sweeps of a step, one after another.") +
+          item_html("colour",
+                    "The residual: how much the sweep changed the latents "
+                    "after the step (root mean square, on the accept rule's "
+                    "scale), divided by the tolerance. A colour is half a "
+                    "power of ten. The darker, the more it changed. Light "
+                    "cells are within the tolerance; a black line parts them "
+                    "from dark ones.") +
+          item_html("late",
+                    "Where columns are long and dark. A column may end dark: "
+                    "of a round's steps the first above the tolerance is "
+                    "final, too, as all before it are.") +
+          "</dl></div>\n";
+    }
+    html += rows_html(report, steps, columns);
   }
   if (const std::string svg = tolerance_svg(report); !svg.empty()) {
     html += "<h2>Tolerance of picard</h2>\n<figure>" + svg + "</figure>\n";

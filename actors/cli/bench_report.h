@@ -115,9 +115,11 @@ struct SettingRow {
   bool is_on_front = false;
   std::optional<double> predicted_seconds = {};
   std::optional<double> predicted_off = {};
-  std::optional<double> tolerance = {};  ///< of picard
+  std::optional<double> tolerance = {};  ///< of picard and taa
   std::optional<QualityFigures> quality = {};
-  std::vector<PassBar> passes = {};  ///< of the first picture
+  // Of the first picture.
+  std::vector<PassBar> passes = {};
+  std::optional<Residuals> residuals = {};
 };
 
 void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
@@ -163,7 +165,13 @@ void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
       r.predicted_seconds);
   visit({"predicted_off", "predicted_seconds by seconds, less 1"},
         r.predicted_off);
-  visit({"tolerance", "of picard; absent elsewhere"}, r.tolerance);
+  visit({"tolerance", "of picard and taa; absent elsewhere"}, r.tolerance);
+  visit(
+      {"residuals",
+       "of these, of the first picture: for each step what its sweeps "
+       "changed, in their order: root mean square, by the accept rule's scale",
+       "array of arrays of numbers"},
+      r.residuals);
   visit({"quality", "of --quality; absent without it"}, r.quality);
 }
 
@@ -276,6 +284,11 @@ void rank(MethodsReport& report);
 /// The passes of the first picture, a lane for each worker: of the sequential
 /// run, the settings on the front and the two of lowest efficiency.
 [[nodiscard]] std::string passes_svg(const MethodsReport& report, int steps);
+
+/// The residuals of the first picture by the tolerance, for each setting of a
+/// converging method: steps to the right, sweeps downwards. Empty: there is no
+/// such setting; one of tolerance 0 does not count.
+[[nodiscard]] std::string residuals_svg(const MethodsReport& report, int steps);
 
 /// One page without scripts and outer files.
 [[nodiscard]] std::string report_html(const MethodsReport& report);

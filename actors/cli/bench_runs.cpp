@@ -53,7 +53,8 @@ void move_starts(JobRequest& request) {
   request.init_latents = std::move(starts);
 }
 
-/// Keeps the latents of a run, and the spans of its passes through the network.
+/// Keeps the latents of a run, the spans of its passes through the network, and
+/// the residuals of its sweeps, which are of one picture.
 struct RunObserver final : Observer {
   void on_sample(const SampleOutcome& outcome) override {
     latents[outcome.report.sample_index] = outcome.latents;
@@ -62,10 +63,18 @@ struct RunObserver final : Observer {
     if (pass.span.op->joins()) {
       spans.push_back(pass.span);
     }
+    for (const TaskScalars& one : pass.scalars) {
+      if (one.op == samplers::Op::sweep) {
+        const auto step = static_cast<std::size_t>(one.step);
+        residuals.resize(std::max(residuals.size(), step + 1));
+        residuals[step].push_back(one.scalars.front());
+      }
+    }
   }
 
   std::map<std::uint64_t, Tensor> latents;
   std::vector<TraceSpan> spans;
+  Residuals residuals;
 };
 
 std::vector<PassBar> bars_of(const std::vector<TraceSpan>& spans) {
@@ -88,7 +97,9 @@ std::vector<PassBar> bars_of(const std::vector<TraceSpan>& spans) {
 struct Run {
   JobResult result;
   std::map<std::uint64_t, Tensor> latents;
-  std::vector<PassBar> passes;  ///< if it was traced
+  // If it was traced.
+  std::vector<PassBar> passes;
+  Residuals residuals;
 };
 
 /// What a picture's runs are compared with.
@@ -294,7 +305,7 @@ class MethodsBench {
                             request.schedule.num_model_calls();
     printer_.update(progress_, SteadyClock().now());
     return {std::move(result), std::move(observer.latents),
-            bars_of(observer.spans)};
+            bars_of(observer.spans), std::move(observer.residuals)};
   }
 
   Image picture_of(const Tensor& latents) {
@@ -337,6 +348,9 @@ class MethodsBench {
     }
     if (is_drawn) {
       run.passes = std::move(drawn.passes);
+      if (!drawn.residuals.empty()) {
+        run.residuals = std::move(drawn.residuals);
+      }
     }
     log_.add(run);
   }

@@ -129,6 +129,43 @@ TEST(BenchMethods, KeepsThePassesOfTheFirstPicture) {
   EXPECT_EQ(num_passes["stale --segments 4"], 48U);
 }
 
+TEST(BenchMethods, DrawsTheResidualsOfSweeps) {
+  const TempFolder folder;
+  const std::vector<std::string> bench = methods_bench(
+      folder, {"--method", "picard,taa,cfg", "--all", "-n", "1", "--json"});
+  const nlohmann::json report = run(bench).json();
+  const std::string picture = folder.read("out/residuals-12.svg");
+  std::size_t num_cells = 0;
+  for (const nlohmann::json& row : report["rows"]) {
+    const std::string method = row["method"];
+    const bool converges = method == "picard" || method == "taa";
+    ASSERT_EQ(row.contains("residuals"), converges) << row;
+    for (const nlohmann::json& step :
+         row.value("residuals", nlohmann::json::array())) {
+      num_cells += row["tolerance"] > 0 ? step.size() : 0;
+    }
+  }
+  EXPECT_GT(num_cells, 7U * 12);
+  std::size_t num_drawn = 0;
+  for (const std::string& line : lines_of(picture)) {
+    num_drawn += line.find("<title>step ") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(num_drawn, num_cells);
+  EXPECT_NE(folder.read("out/report.html").find(picture), std::string::npos);
+
+  std::filesystem::remove(folder.path("out/residuals-12.svg"));
+  EXPECT_EQ(run(bench).json()["rows"], report["rows"]);
+  EXPECT_EQ(folder.read("out/residuals-12.svg"), picture);
+
+  // Without such a method there is no such picture.
+  ASSERT_EQ(
+      run(methods_bench(folder, {"--method", "cfg", "--out", folder.path("b")}))
+          .exit_code,
+      0);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("b/residuals-12.svg")));
+  EXPECT_EQ(folder.read("b/report.html").find("sweeps"), std::string::npos);
+}
+
 TEST(BenchMethods, HasTheFiguresOfBench) {
   const TempFolder folder;
   ASSERT_EQ(run(methods_bench(folder, {"--method", "picard"})).exit_code, 0);

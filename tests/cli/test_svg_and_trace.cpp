@@ -101,6 +101,33 @@ TEST(TimeLine, DrawsABarForEachPassOnItsLane) {
   EXPECT_THROW((void)time_line_svg("x", "", {{"idle", {{}}}}), Error);
 }
 
+TEST(HeatMap, DrawsACellForEachSweepAndALineAtTheTolerance) {
+  const std::string svg = heat_map_svg(
+      "a & b", "sweeps", {{"<one>", {{2000, 1}, {}, {0}, {1.01, 0.5}}}});
+  EXPECT_EQ(count(svg, "a &amp; b"), 1U);
+  EXPECT_EQ(count(svg, ">&lt;one&gt;</text>"), 1U);
+  EXPECT_EQ(count(svg, "</rect>"), 5U);
+  // Four steps are 396 pixels.
+  EXPECT_EQ(count(svg,
+                  "<rect x='24.00' y='120' width='99.00' height='12' "
+                  "fill='#2a0134'><title>step 0, sweep 1: 2e+03 × tolerance<"),
+            1U);
+  EXPECT_EQ(count(svg,
+                  "y='132' width='99.00' height='12' fill='#addc30'>"
+                  "<title>step 0, sweep 2: 1 × tolerance<"),
+            1U);
+  EXPECT_EQ(count(svg, "fill='#fde725'><title>step 2, sweep 1: 0 × tolerance<"),
+            1U);
+  EXPECT_EQ(
+      count(svg, "fill='#21918c'><title>step 3, sweep 1: 1.01 × tolerance<"),
+      1U);
+  // Below the first cell, between steps 2 and 3, and below step 3's first.
+  EXPECT_EQ(count(svg, "d='M24.00 132h99.00M321.00 120v12M321.00 132h99.00'"),
+            1U)
+      << svg;
+  EXPECT_THROW((void)heat_map_svg("x", "", {}), Error);
+}
+
 TEST(PlotTicks, AreRoundAndCoverTheData) {
   using Ticks = std::vector<double>;
   EXPECT_EQ(linear_axis(0, 49, true).ticks, (Ticks{0, 10, 20, 30, 40, 50}));
