@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "samplers/parallel/plan.h"
 
 namespace troupe::samplers {
@@ -10,25 +12,15 @@ TaskList plan_cfg(const MethodOptions& /*options*/, int num_calls) {
   Slot state = kInitialSlot;
   for (int call = 0; call < num_calls; ++call) {
     const auto branch = [&](Branch one, int part) {
-      return list
-          .add({.op = Op::evaluate,
-                .branch = one,
-                .part = part,
-                .from = call,
-                .to = call + 1,
-                .timestep_call = call,
-                .inputs = {state}})
-          .at(0);
+      Task task = task_of(Op::evaluate, call, call + 1, {state});
+      task.branch = one;
+      task.part = part;
+      return list.add(std::move(task)).at(0);
     };
     const Slot cond = branch(Branch::cond, 0);
     const Slot uncond = branch(Branch::uncond, 1);
-    state = list.add({.op = Op::combine,
-                      .from = call,
-                      .to = call + 1,
-                      .timestep_call = call,
-                      .inputs = {cond, uncond, state}},
-                     2)
-                .at(1);
+    const Slots inputs = {cond, uncond, state};
+    state = list.add(task_of(Op::combine, call, call + 1, inputs), 2).at(1);
     list.accept(state, call + 1);
   }
   return list;

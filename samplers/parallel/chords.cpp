@@ -15,18 +15,14 @@ namespace {
 /// the run. The starts before it stand at equal distances; near core 0 the
 /// distance halves, once from three cores on and twice from six on. Source: the
 /// released schedules of CHORDS for 50 steps and 4, 6 and 8 cores; the others
-/// are interpolated. Errors: Errc::invalid_argument where two cores would begin
-/// at one point.
+/// are interpolated.
 std::vector<int> core_starts(int cores, int num_calls) {
-  if (cores == 1) {
-    return {0};
-  }
   const double last =
       cores <= 4 ? 0.32 + 0.08 * cores : std::min(0.48 + 0.04 * cores, 0.9);
   const int halves = cores >= 6 ? 2 : cores >= 3 ? 1 : 0;
-  const double gap = last / (cores - 1 - halves);
   std::vector<int> starts = {0};
   for (int core = 1; core < cores; ++core) {
+    const double gap = last / (cores - 1 - halves);
     const double share = core > halves ? gap * (core - halves)
                                        : gap / (1 << (halves + 1 - core));
     starts.push_back(static_cast<int>(std::lround(share * num_calls)));
@@ -43,7 +39,7 @@ int result_core(const MethodOptions& options) {
   return std::max(options.window_size - options.num_outputs, 0);
 }
 
-/// Cores up to that one, or all.
+/// Cores up to that one, as a core reads slower cores alone; or all.
 int num_planned(const MethodOptions& options) {
   return options.has_early_results ? options.window_size
                                    : result_core(options) + 1;
@@ -63,84 +59,63 @@ struct Core {
   Seen base;  ///< where it began, or was last corrected
 };
 
-/// CHORDS: cores go along the chain at once, each from a later point on. Core 0
-/// is the sequential run. Every other core begins where the core before it
+/// CHORDS (README.md). Every core but the first begins where the core before it
 /// jumps to with its first model output. When that core comes to the point
 /// where this one began or was last corrected, its jump from there takes the
-/// place of this one's own: x + (newer jump − older jump). A core reads slower
-/// cores alone, so the plan has those up to the one whose result is wanted. The
-/// outputs of faster ones are early results.
-/// Source: CHORDS, arXiv:2507.15260. Here the difference of the jumps is formed
-/// first, so no byte changes where both are equal.
+/// place of this one's own: x + (newer jump − older jump). The difference of
+/// the jumps is formed first, so no byte changes where both are equal.
 TaskList plan_chords(const MethodOptions& options, int num_calls) {
   check_range("window_size", options.window_size, 1, num_calls,
               "chords has so many cores");
   check_range("num_outputs", options.num_outputs, 1, options.window_size,
               "each core of chords ends with an output");
   const std::vector<int> starts = core_starts(options.window_size, num_calls);
-  if (!all_differ(starts)) {
-    throw Error(Errc::invalid_argument, "window_size",
-                "cores of chords begin at different points: got " +
-                    std::to_string(options.window_size) + " cores for " +
-                    std::to_string(num_calls) + " model calls",
-                "use a smaller window, or more steps");
-  }
-  const int wanted = result_core(options);
-  const int fastest = num_planned(options) - 1;
+  require(all_differ(starts), Errc::invalid_argument, "window_size",
+          "cores of chords begin at different points: got " +
+              std::to_string(options.window_size) + " cores for " +
+              std::to_string(num_calls) + " model calls",
+          "use a smaller window, or more steps");
   TaskList list;
   const auto jump = [&list](const Seen& from, int to) {
     return list
-        .add({.op = Op::jump,
-              .from = from.point,
-              .to = to,
-              .timestep_call = from.point,
-              .inputs = {from.state, from.output}})
+        .add(task_of(Op::jump, from.point, to, {from.state, from.output}))
         .at(0);
   };
-  std::vector<Core> cores(static_cast<std::size_t>(fastest) + 1);
-  const Core& result = cores[static_cast<std::size_t>(wanted)];
-  for (int round = 0; result.point < num_calls; ++round) {
+  const auto wanted = static_cast<std::size_t>(result_core(options));
+  std::vector<Core> cores(static_cast<std::size_t>(num_planned(options)));
+  for (std::size_t round = 0; cores[wanted].point < num_calls; ++round) {
     // A core is read by the next one after it has gone on.
-    for (int i = 0; i <= std::min(round, fastest); ++i) {
-      Core& core = cores[static_cast<std::size_t>(i)];
+    for (std::size_t i = 0; i < std::min(round + 1, cores.size()); ++i) {
+      Core& core = cores[i];
       const int next = core.point + 1;
       if (next > num_calls) {
         continue;
       }
-      const Slots made = list.add({.op = Op::evaluate,
-                                   .from = core.point,
-                                   .to = next,
-                                   .timestep_call = core.point,
-                                   .inputs = {core.state}},
-                                  2);
+      const Slots made =
+          list.add(task_of(Op::evaluate, core.point, next, {core.state}), 2);
       core.now = {core.point, core.state, made.at(0)};
       core.state = made.at(1);
       if (core.point == core.base.point) {
         core.base = core.now;
       }
-      const Seen& slower =
-          cores[static_cast<std::size_t>(std::max(i - 1, 0))].now;
-      if (i > 0 && slower.point == core.base.point) {
-        core.state = list.add({.op = Op::carry,
-                               .from = core.point,
-                               .to = next,
-                               .timestep_call = core.point,
-                               .inputs = {core.state, jump(slower, next),
-                                          jump(core.base, next)}})
+      if (i > 0 && cores[i - 1].now.point == core.base.point) {
+        const Slots jumps = {jump(cores[i - 1].now, next),
+                             jump(core.base, next)};
+        core.state = list.add(task_of(Op::carry, core.point, next,
+                                      {core.state, jumps.at(0), jumps.at(1)}))
                          .at(0);
         core.base.point = next;
       }
       core.point = next;
-      if (i == round && i < fastest) {
-        const int start = starts[static_cast<std::size_t>(i) + 1];
-        cores[static_cast<std::size_t>(i) + 1] = {
-            .point = start,
-            .state = jump(core.now, start),
-            .base = {.point = start}};
+      if (i == round && i + 1 < cores.size()) {
+        const int start = starts[i + 1];
+        cores[i + 1] = {.point = start,
+                        .state = jump(core.now, start),
+                        .base = {.point = start}};
       }
       if (i == wanted) {
-        list.accept(core.state, core.point);
-      } else if (i > wanted && core.point == num_calls) {
+        list.accept(core.state, next);
+      } else if (i > wanted && next == num_calls) {
         list.show(core.state);
       }
     }

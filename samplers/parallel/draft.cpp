@@ -56,11 +56,7 @@ TaskList plan_draft(const MethodOptions& options, int num_calls) {
   Slot state = kInitialSlot;
   Evaluation newest = evaluate(0, state, {}, true);
   const auto step = [&](int call, const Evaluation& with) {
-    Task task{.op = Op::step,
-              .from = call,
-              .to = call + 1,
-              .timestep_call = call,
-              .inputs = {state, with.output}};
+    Task task = task_of(Op::step, call, call + 1, {state, with.output});
     if (with.seen != state) {
       task.inputs.push_back(with.seen);
     }
@@ -76,17 +72,11 @@ TaskList plan_draft(const MethodOptions& options, int num_calls) {
     }
     Slots points = {state};
     if (last > anchor + 1) {
-      const Slots drafts =
-          list.add({.op = Op::coast,
-                    .from = anchor + 1,
-                    .to = last,
-                    .timestep_call = anchor + 1,
-                    .inputs = {state, newest.seen, newest.output},
-                    .coefficients = {static_cast<double>(anchor)}},
-                   last - anchor - 1);
-      for (const Slot draft : drafts) {
-        points.push_back(draft);
-      }
+      Task coast = task_of(Op::coast, anchor + 1, last,
+                           {state, newest.seen, newest.output});
+      coast.coefficients = {static_cast<double>(anchor)};
+      const Slots drafts = list.add(std::move(coast), last - anchor - 1);
+      points.append(drafts.begin(), drafts.end());
     }
     std::vector<Evaluation> evaluations;
     for (std::size_t i = 0; i < points.size(); ++i) {

@@ -70,6 +70,8 @@ struct StepSlots {
 /// What stands in an output of the task.
 [[nodiscard]] ValueKind output_kind(const Task& task, std::size_t place,
                                     int num_segments);
+/// A task on the way from one call to another, with the timestep of the first.
+[[nodiscard]] Task task_of(Op op, int from, int to, Slots inputs);
 /// The task that makes pixels of a method's result. Its driver numbers it.
 [[nodiscard]] Task decode_task(std::uint64_t id, Slot result, Slot pixels);
 

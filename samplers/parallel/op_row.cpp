@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "samplers/parallel/method.h"
@@ -77,6 +78,14 @@ std::size_t num_scalars(const Task& task) {
 
 bool has_reused(const Task& task, std::span<const double> scalars) {
   return task.op->may_reuse && !scalars.empty() && scalars.front() != 0;
+}
+
+Task task_of(Op op, int from, int to, Slots inputs) {
+  return {.op = op,
+          .from = from,
+          .to = to,
+          .timestep_call = from,
+          .inputs = std::move(inputs)};
 }
 
 Task decode_task(std::uint64_t id, Slot result, Slot pixels) {

@@ -41,27 +41,21 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
                             options.window_size);
   };
   TaskList list;
-  const auto task = [](Op op, int from, int to, Slots inputs) {
-    return Task{.op = op,
-                .from = from,
-                .to = to,
-                .timestep_call = from,
-                .inputs = std::move(inputs)};
-  };
   // Jump and steps of a block.
   const auto compute = [&](std::size_t n, Slot begin, bool has_next) {
     Block block{.begin = begin};
     int call = first_call(n);
     const int end = first_call(n + 1);
-    Slots made = list.add(task(Op::evaluate, call, call + 1, {begin}), 2);
+    Slots made = list.add(task_of(Op::evaluate, call, call + 1, {begin}), 2);
     if (has_next) {
       block.coarse =
-          list.add(task(Op::jump, call, end, {begin, made.at(0)})).at(0);
+          list.add(task_of(Op::jump, call, end, {begin, made.at(0)})).at(0);
     }
     block.fine = made.at(1);
     while (++call < end) {
       block.fine =
-          list.add(task(Op::evaluate, call, call + 1, {block.fine}), 2).at(1);
+          list.add(task_of(Op::evaluate, call, call + 1, {block.fine}), 2)
+              .at(1);
     }
     return block;
   };
@@ -78,8 +72,8 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
     begin = blocks[k].fine;
     for (std::size_t n = k + 1; n < num_blocks; ++n) {
       const Block old = std::exchange(blocks[n], compute(n, begin, true));
-      begin = list.add(task(Op::carry, first_call(n), first_call(n + 1),
-                            {old.fine, blocks[n].coarse, old.coarse}))
+      begin = list.add(task_of(Op::carry, first_call(n), first_call(n + 1),
+                               {old.fine, blocks[n].coarse, old.coarse}))
                   .at(0);
     }
     if (options.has_early_results && k + 1 < iterations) {

@@ -257,10 +257,9 @@ void Picard::add_sweep(Round& round, int index) {
   const bool is_first = index == round.begin;
   const bool is_last = index + 1 == round.end;
   point.swept = book_.new_slot();
-  Task task{
-      .op = Op::sweep, .from = index, .to = index + 1, .timestep_call = index};
-  task.inputs = {is_first ? point.state : at(round, index - 1).swept,
-                 point.state, at(round, index + 1).state, point.output};
+  Task task = task_of(Op::sweep, index, index + 1,
+                      {is_first ? point.state : at(round, index - 1).swept,
+                       point.state, at(round, index + 1).state, point.output});
   task.outputs = {point.swept};
   if (is_last) {  // guesses for every point that may enter
     const int last = std::min(round.end + window_size_, num_calls_);
@@ -310,12 +309,9 @@ void Picard::add_guesses(int from, Slot state, std::span<const Slot> guesses) {
   if (guesses.empty()) {
     return;
   }
-  Task task{.op = Op::guess,
-            .from = from,
-            .to = from + static_cast<int>(guesses.size()),
-            .timestep_call = from,
-            .inputs = {state},
-            .is_on_chain = false};
+  Task task = task_of(Op::guess, from, from + static_cast<int>(guesses.size()),
+                      {state});
+  task.is_on_chain = false;
   task.outputs.append(guesses.begin(), guesses.end());
   book_.add(std::move(task));
 }
@@ -328,13 +324,10 @@ void Picard::compare(Round& round, int index) {
   book_.hold(point.swept);  // as an iterate
   point.residual = book_.new_slot();
   point.squares.resize(1 + next.older.size());
-  Task task{.op = Op::residual,
-            .from = index,
-            .to = index + 1,
-            .timestep_call = index,
-            .inputs = {point.swept, next.state},
-            .outputs = {point.residual},
-            .is_on_chain = false};
+  Task task =
+      task_of(Op::residual, index, index + 1, {point.swept, next.state});
+  task.outputs = {point.residual};
+  task.is_on_chain = false;
   for (const Iterate& iterate : next.older) {
     task.inputs.push_back(iterate.residual);
   }
@@ -353,18 +346,14 @@ Slot Picard::mix(Round& round, int index) {
   if (left.change.is_same || weights.empty()) {
     return left.swept;
   }
-  Task task{.op = Op::mix,
-            .from = index - 1,
-            .to = index,
-            .timestep_call = index - 1,
-            .inputs = {left.swept},
-            .outputs = {book_.new_slot()},
-            .coefficients = std::move(weights),
-            .is_on_chain = false};
-  for (std::size_t i = 0; i < task.coefficients.size(); ++i) {
+  const Slot mixed = book_.new_slot();
+  Task task = task_of(Op::mix, index - 1, index, {left.swept});
+  for (std::size_t i = 0; i < weights.size(); ++i) {
     task.inputs.push_back(at(round, index).older[i].state);
   }
-  const Slot mixed = task.outputs.at(0);
+  task.outputs = {mixed};
+  task.coefficients = std::move(weights);
+  task.is_on_chain = false;
   book_.add(std::move(task));
   return mixed;
 }

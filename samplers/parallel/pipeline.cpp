@@ -14,15 +14,12 @@ TaskList plan_pipeline(const MethodOptions& options, int num_calls) {
   TaskList list;
   Slot state = kInitialSlot;
   for (int call = 0; call < num_calls; ++call) {
-    const Task of_call{.from = call, .to = call + 1, .timestep_call = call};
     Slot boundary = state;
     std::vector<Slot> kept;  // the innermost is taken first
     for (int segment = 0; segment < num_segments(options); ++segment) {
-      Task task = of_call;
-      task.op = Op::segment;
+      Task task = task_of(Op::segment, call, call + 1, {boundary});
       task.segment = segment;
       task.part = part_of_segment(options, segment);
-      task.inputs = {boundary};
       if (takes_skips(options, segment)) {
         task.inputs.push_back(kept.back());
         kept.pop_back();
@@ -34,10 +31,8 @@ TaskList plan_pipeline(const MethodOptions& options, int num_calls) {
         kept.push_back(outputs.at(1));
       }
     }
-    Task step = of_call;
-    step.op = Op::step;
-    step.inputs = {state, boundary};
-    state = list.add(std::move(step)).at(0);
+    state =
+        list.add(task_of(Op::step, call, call + 1, {state, boundary})).at(0);
     list.accept(state, call + 1);
   }
   return list;

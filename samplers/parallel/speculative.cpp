@@ -103,13 +103,9 @@ void Speculative::begin_round() {
   round_.resize(round_size());
   const int count = static_cast<int>(round_.size());
   round_[0].draft = result_;
-  const auto task = [](Op op, int call) {
-    return Task{.op = op, .from = call, .to = call + 1, .timestep_call = call};
-  };
   if (count > 1) {
-    Task drafts = task(Op::coast, begin_);
-    drafts.to = begin_ + count - 1;
-    drafts.inputs = {result_, last_state_, last_output_};
+    Task drafts = task_of(Op::coast, begin_, begin_ + count - 1,
+                          {result_, last_state_, last_output_});
     drafts.coefficients = {static_cast<double>(begin_ - 1)};
     drafts.is_on_chain = false;
     for (std::size_t i = 1; i < round_.size(); ++i) {
@@ -119,20 +115,21 @@ void Speculative::begin_round() {
     book_.add(std::move(drafts));
   }
   evaluations_ += count;
-  for (int i = 0; i < count; ++i) {
-    Point& point = round_[static_cast<std::size_t>(i)];
+  int call = begin_;
+  for (Point& point : round_) {
     point.output = book_.new_slot();
-    Task evaluate = task(Op::evaluate, begin_ + i);
-    evaluate.inputs = {point.draft};
+    Task evaluate = task_of(Op::evaluate, call, call + 1, {point.draft});
     evaluate.outputs = {point.output};
     point.evaluation = book_.add(std::move(evaluate));
+    ++call;
   }
   Slot here = result_;
-  for (std::size_t i = 0; i < round_.size(); ++i) {
+  call = begin_;
+  for (std::size_t i = 0; i < round_.size(); ++i, ++call) {
     Point& point = round_[i];
     point.next = book_.new_slot();
-    Task verify = task(Op::verify, begin_ + static_cast<int>(i));
-    verify.inputs = {here, point.draft, point.output};
+    Task verify =
+        task_of(Op::verify, call, call + 1, {here, point.draft, point.output});
     if (i + 1 < round_.size()) {
       verify.inputs.push_back(round_[i + 1].draft);
     }
