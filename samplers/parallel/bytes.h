@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +39,8 @@ class ByteWriter {
   }
   /// An integer that is not negative, or an enumerator.
   template <typename T>
-  void number(T number, std::type_identity_t<T> /*largest*/ = {}) {
+  requires(!std::ranges::range<T>) void number(
+      T number, std::type_identity_t<T> /*largest*/ = {}) {
     auto value = static_cast<std::uint64_t>(number);
     while (value >= 0x80U) {
       bytes_.push_back(static_cast<char>(0x80U | (value & 0x7fU)));
@@ -51,25 +53,29 @@ class ByteWriter {
     bytes_.append(bits.data(), bits.size());
   }
   void number(Op op) { number(op.number()); }
-  /// Of a vector of numbers.
-  template <typename Numbers>
-  void numbers(const Numbers& values) {
-    number(values.size());
-    for (const auto value : values) {
-      number(value);
-    }
+  /// How many items there are.
+  template <typename Items>
+  void length(const Items& items) {
+    number(items.size());
   }
   [[nodiscard]] std::string take() {
-    std::uint64_t hash = xxh3_64(std::as_bytes(std::span(bytes_)));
-    for (int i = 0; i < kHashBytes; ++i, hash >>= 8U) {
-      bytes_.push_back(static_cast<char>(hash & 0xffU));
-    }
+    bytes_ += hash_of(bytes_);
     return std::move(bytes_);
   }
 
   static constexpr int kHashBytes = 8;
 
  private:
+  friend class ByteReader;
+  [[nodiscard]] static std::string hash_of(std::string_view content) {
+    std::uint64_t hash = xxh3_64(std::as_bytes(std::span(content)));
+    std::string bytes;
+    for (int i = 0; i < kHashBytes; ++i, hash >>= 8U) {
+      bytes.push_back(static_cast<char>(hash & 0xffU));
+    }
+    return bytes;
+  }
+
   std::string bytes_;
 };
 
@@ -82,21 +88,17 @@ class ByteReader {
   ByteReader(std::string_view bytes, MethodKind kind,
              std::initializer_list<int> made_with)
       : bytes_(without_hash(bytes)) {
-    const std::size_t length = count();
-    const std::string_view name = bytes_.substr(0, length);
-    bytes_.remove_prefix(length);
-    bool fits = name == to_string(kind) && next() == kind->snapshot_format;
-    for (const int value : made_with) {
-      fits = fits && next() == static_cast<std::uint64_t>(value);
-    }
-    require(fits, Errc::corrupt_file, "snapshot",
+    const std::string begin = ByteWriter(kind, made_with).bytes_;
+    require(bytes_.starts_with(begin), Errc::corrupt_file, "snapshot",
             "belongs to another method or run, or to another version");
+    bytes_.remove_prefix(begin.size());
   }
 
   /// An enumerator needs its largest value.
   template <typename T>
-  void number(T& value,
-              std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
+  requires(!std::ranges::range<T>) void number(
+      T& value,
+      std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
     value = static_cast<T>(next(static_cast<std::uint64_t>(largest)));
   }
   void number(double& value) {
@@ -110,12 +112,10 @@ class ByteReader {
   void number(Op& op) {
     op = Op(kOpTable[static_cast<std::size_t>(next(kOpTable.size() - 1))]);
   }
-  template <typename Numbers>
-  void numbers(Numbers& values) {
-    values.resize(count());
-    for (auto& value : values) {
-      number(value);
-    }
+  /// Makes as many items as were written.
+  template <typename Items>
+  void length(Items& items) {
+    items.resize(count());
   }
   /// A count of items of at least one byte each, so never more than are left.
   [[nodiscard]] std::size_t count() {
@@ -135,12 +135,8 @@ class ByteReader {
     require(bytes.size() >= kHashBytes, Errc::corrupt_file, "snapshot",
             "ends early");
     const std::string_view content = bytes.substr(0, bytes.size() - kHashBytes);
-    std::uint64_t hash = xxh3_64(std::as_bytes(std::span(content)));
-    for (const char byte : bytes.substr(content.size())) {
-      require(static_cast<unsigned char>(byte) == (hash & 0xffU),
-              Errc::corrupt_file, "snapshot", "was changed or cut");
-      hash >>= 8U;
-    }
+    require(bytes.substr(content.size()) == ByteWriter::hash_of(content),
+            Errc::corrupt_file, "snapshot", "was changed or cut");
     return content;
   }
 
@@ -162,5 +158,22 @@ class ByteReader {
 
   std::string_view bytes_;
 };
+
+/// Writes or reads them one after the other: numbers as large as their types
+/// allow, and vectors of such numbers.
+template <typename Bytes, typename... Values>
+void transfer_all(Bytes& bytes, Values&... values) {
+  const auto transfer = [&bytes]<typename Value>(Value& value) {
+    if constexpr (std::ranges::range<Value>) {
+      bytes.length(value);
+      for (auto& number : value) {
+        bytes.number(number);
+      }
+    } else {
+      bytes.number(value);
+    }
+  };
+  (transfer(values), ...);
+}
 
 }  // namespace troupe::samplers

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "samplers/parallel/cache.h"
@@ -71,93 +70,51 @@ std::vector<Task> Picard::ready(int max_open) {
   return book_.take(max_open);
 }
 
-namespace {
-
-/// Writes or reads the iterates of a point.
-template <typename Bytes, typename Iterates>
-void transfer_iterates(Bytes& bytes, Iterates& iterates) {
-  if constexpr (std::is_const_v<Iterates>) {
-    bytes.number(iterates.size());
-  } else {
-    iterates.resize(bytes.count());
-  }
-  for (auto& iterate : iterates) {
-    bytes.number(iterate.state);
-    bytes.number(iterate.residual);
-    bytes.numbers(iterate.squares);
-  }
-}
-
-}  // namespace
-
-/// Writes or reads a round.
-template <typename Bytes, typename RoundType>
-void Picard::transfer_round(Bytes& bytes, RoundType& round) const {
-  const bool has_caches = options_.kind.has(Modifier::cache);
+template <typename Bytes, typename Self>
+void Picard::transfer(Bytes& bytes, Self& self) {
+  const bool has_caches = self.options_.kind.has(Modifier::cache);
+  bytes.number(self.begin_, self.num_calls_);
+  transfer_all(bytes, self.result_, self.evaluations_, self.num_rounds_);
   if (has_caches) {
-    bytes.number(round.cache);
+    bytes.number(self.reused_);
   }
-  bytes.number(round.begin);
-  bytes.number(round.end);
-  bytes.number(round.num_swept);
-  bytes.number(round.next_begin);
-  bytes.number(round.drops_first, true);
-  bytes.numbers(round.guesses);
-  for (auto& point : round.points) {
-    bytes.number(point.state);
-    bytes.number(point.output);
-    bytes.number(point.evaluation);
-    bytes.number(point.sweep);
-    bytes.number(point.swept);
-    bytes.number(point.has_change, true);
-    bytes.number(point.change.is_same, true);
-    bytes.number(point.change.passes, true);
-    bytes.number(point.drops_output, true);
-    bytes.number(point.comparison);
-    bytes.number(point.residual);
-    bytes.numbers(point.squares);
-    transfer_iterates(bytes, point.older);
+  bytes.length(self.rounds_);
+  for (auto& round : self.rounds_) {
+    bytes.length(round.points);
     if (has_caches) {
-      bytes.number(point.cache);
+      bytes.number(round.cache);
+    }
+    transfer_all(bytes, round.begin, round.end, round.num_swept,
+                 round.next_begin, round.drops_first, round.guesses);
+    for (auto& point : round.points) {
+      transfer_all(bytes, point.state, point.output, point.evaluation,
+                   point.sweep, point.swept, point.has_change,
+                   point.change.is_same, point.change.passes,
+                   point.drops_output, point.comparison, point.residual,
+                   point.squares);
+      bytes.length(point.older);
+      for (auto& iterate : point.older) {
+        transfer_all(bytes, iterate.state, iterate.residual, iterate.squares);
+      }
+      if (has_caches) {
+        bytes.number(point.cache);
+      }
     }
   }
+  self.book_.transfer(bytes);
 }
 
 std::string Picard::snapshot() const {
   ByteWriter out(options_.kind,
                  {num_calls_, window_size_, static_cast<int>(memory_)});
-  out.number(begin_);
-  out.number(result_);
-  out.number(evaluations_);
-  out.number(num_rounds_);
-  if (options_.kind.has(Modifier::cache)) {
-    out.number(reused_);
-  }
-  out.number(rounds_.size());
-  for (const Round& round : rounds_) {
-    out.number(round.points.size());
-    transfer_round(out, round);
-  }
-  book_.save(out);
+  transfer(out, *this);
   return out.take();
 }
 
 void Picard::restore(const std::string& bytes) {
   ByteReader in(bytes, options_.kind,
                 {num_calls_, window_size_, static_cast<int>(memory_)});
-  in.number(begin_, num_calls_);
-  in.number(result_);
-  in.number(evaluations_);
-  in.number(num_rounds_);
-  if (options_.kind.has(Modifier::cache)) {
-    in.number(reused_);
-  }
-  rounds_.resize(in.count());
-  for (Round& round : rounds_) {
-    round.points.resize(in.count());
-    transfer_round(in, round);
-  }
-  book_.load(in);
+  transfer(in, *this);
   in.expect_end();
   for (std::size_t r = 0; r < rounds_.size(); ++r) {
     const Round& round = rounds_[r];

@@ -127,8 +127,9 @@ class Picard final : public BookedMethod {
   void release(const Iterate& iterate);
 
   [[nodiscard]] bool is_whole(const Round& round) const;
-  template <typename Bytes, typename RoundType>
-  void transfer_round(Bytes& bytes, RoundType& round) const;
+  /// Writes or reads it all.
+  template <typename Bytes, typename Self>
+  static void transfer(Bytes& bytes, Self& self);
 
   MethodOptions options_;
   int num_calls_;

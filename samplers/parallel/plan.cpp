@@ -437,7 +437,7 @@ std::string PlannedMethod::snapshot() const {
       beyond.push_back(task - first);
     }
   }
-  out.numbers(beyond);
+  transfer_all(out, beyond);
   return out.take();
 }
 
@@ -454,7 +454,7 @@ void PlannedMethod::restore(const std::string& bytes) {
   int first = 0;
   in.number(first, plan_->size());
   std::vector<int> beyond;
-  in.numbers(beyond);
+  transfer_all(in, beyond);
   in.expect_end();
   std::vector<bool> is_done(tasks_.size());
   std::fill_n(is_done.begin(), first, true);

@@ -68,6 +68,7 @@ class Speculative final : public BookedMethod {
     bool passes = false;  ///< the next point is its draft
   };
 
+  /// Writes or reads it all.
   template <typename Bytes, typename Self>
   static void transfer(Bytes& bytes, Self& self);
   /// Points of the round from begin_ on.
@@ -210,38 +211,28 @@ Progress Speculative::progress() const {
           .rounds = num_rounds_};
 }
 
-/// Writes or reads all but the book.
 template <typename Bytes, typename Self>
 void Speculative::transfer(Bytes& bytes, Self& self) {
+  bytes.length(self.round_);
   bytes.number(self.begin_, self.num_calls_);
-  bytes.number(self.result_);
-  bytes.number(self.last_state_);
-  bytes.number(self.last_output_);
-  bytes.number(self.evaluations_);
-  bytes.number(self.num_rounds_);
+  transfer_all(bytes, self.result_, self.last_state_, self.last_output_,
+               self.evaluations_, self.num_rounds_);
   for (auto& point : self.round_) {
-    bytes.number(point.draft);
-    bytes.number(point.output);
-    bytes.number(point.next);
-    bytes.number(point.evaluation);
-    bytes.number(point.verification);
-    bytes.number(point.passes, true);
+    transfer_all(bytes, point.draft, point.output, point.next, point.evaluation,
+                 point.verification, point.passes);
   }
+  self.book_.transfer(bytes);
 }
 
 std::string Speculative::snapshot() const {
   ByteWriter out(MethodKind::speculative, {num_calls_, window_size_});
-  out.number(round_.size());
   transfer(out, *this);
-  book_.save(out);
   return out.take();
 }
 
 void Speculative::restore(const std::string& bytes) {
   ByteReader in(bytes, MethodKind::speculative, {num_calls_, window_size_});
-  round_.resize(in.count());
   transfer(in, *this);
-  book_.load(in);
   in.expect_end();
   require(is_whole(), Errc::corrupt_file, "snapshot",
           "has a round that cannot be");

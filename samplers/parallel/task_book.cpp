@@ -17,15 +17,9 @@ void transfer_task(Bytes& bytes, TaskType& task) {
   bytes.number(task.version, std::numeric_limits<std::uint32_t>::max() - 1);
   bytes.number(task.op);
   bytes.number(task.branch, Branch::uncond);
-  bytes.number(task.segment);
-  bytes.number(task.part);
-  bytes.number(task.from);
-  bytes.number(task.to);
-  bytes.number(task.timestep_call);
-  bytes.numbers(task.inputs);
-  bytes.numbers(task.outputs);
-  bytes.numbers(task.coefficients);
-  bytes.number(task.is_on_chain, true);
+  transfer_all(bytes, task.segment, task.part, task.from, task.to,
+               task.timestep_call, task.inputs, task.outputs, task.coefficients,
+               task.is_on_chain);
 }
 
 }  // namespace
@@ -142,28 +136,23 @@ std::vector<Slot> TaskBook::live_slots() const {
 
 // Neither a slot's readers nor whether the slot is made are saved: the open
 // tasks, which read and write slots, give both.
-void TaskBook::save(ByteWriter& out) const {
-  out.number(next_id_);
-  out.number(next_slot_);
-  out.number(slots_.size());
+void TaskBook::transfer(ByteWriter& out) const {
+  transfer_all(out, next_id_, next_slot_);
+  out.length(slots_);
   for (const auto& [slot, use] : slots_) {
     out.number(std::uint64_t{slot} * (kMostHolds + 1) +
                static_cast<std::uint64_t>(use.holds));
   }
-  out.number(open_.size());
+  out.length(open_);
   for (const auto& [id, open] : open_) {
     transfer_task(out, open.task);
   }
 }
 
-void TaskBook::load(ByteReader& in) {
-  in.number(next_id_);
-  in.number(next_slot_);
-  open_.clear();
-  waiting_.clear();
-  num_out_ = 0;
+void TaskBook::transfer(ByteReader& in) {
+  *this = {};
+  transfer_all(in, next_id_, next_slot_);
   slots_.clear();
-  dead_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
     std::uint64_t packed = 0;
     in.number(packed, (std::uint64_t{std::numeric_limits<Slot>::max()} + 1) *

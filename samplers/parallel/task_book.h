@@ -57,10 +57,10 @@ class TaskBook {
   /// All such slots.
   [[nodiscard]] std::vector<Slot> live_slots() const;
 
-  void save(ByteWriter& out) const;
+  void transfer(ByteWriter& out) const;
   /// All open tasks come back as not handed out, under a higher version, so
   /// that results from before are dropped.
-  void load(ByteReader& in);
+  void transfer(ByteReader& in);
 
  private:
   struct OpenTask {
