@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/copy.h"
-#include "samplers/parallel/queued_tasks.h"
 #include "samplers/solver.h"
 
 namespace troupe::actors {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "samplers/parallel/queued_tasks.h"
+#include "samplers/parallel/task_runner.h"
 
 namespace troupe::samplers {
 

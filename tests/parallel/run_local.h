@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "samplers/parallel/queued_tasks.h"
+#include "samplers/parallel/task_runner.h"
 
 namespace troupe::samplers {
 
