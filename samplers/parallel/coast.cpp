@@ -1,4 +1,5 @@
-#include "samplers/parallel/coast.h"
+// Drafts: the solver's own steps without the network, and what a step makes of
+// an output that the network gave for a draft.
 
 #include <cmath>
 #include <utility>
@@ -32,10 +33,10 @@ double response_carry(const Schedule& schedule, int call) {
          (noise == 0.0 ? 0.0 : there.sigma * noise / here.sigma);
 }
 
-std::vector<SolverState> coast(ExecContext& ctx, const Schedule& schedule,
-                               NoiseSource& noise, std::uint64_t sample_index,
-                               const CleanLine& line, int from,
-                               SolverState state, std::size_t num_steps) {
+std::vector<SolverState> OpRun::coast(const BoundTask& bound,
+                                      const CleanLine& line, int from,
+                                      SolverState state,
+                                      std::size_t num_steps) const {
   const Tensor newest =
       denoised(ctx, schedule, line.call, line.latents, line.output);
   Tensor older;
@@ -54,7 +55,7 @@ std::vector<SolverState> coast(ExecContext& ctx, const Schedule& schedule,
     state =
         step(ctx, schedule, call, call + 1, state,
              output_for(ctx, schedule, call, state.latents, clean, line.output),
-             sample_index, noise);
+             bound.sample_index, noise);
     points.emplace_back().latents = state.latents;
   }
   return points;
@@ -72,9 +73,9 @@ void run_coast(const OpRun& run, OpTasks tasks) {
   const CleanLine line{.call = static_cast<int>(call),
                        .latents = run.latents(bound, 1),
                        .output = run.tensor(bound, 2)};
-  std::vector<SolverState> points = coast(
-      run.ctx, run.schedule, run.noise, bound.sample_index, line, task.from,
-      run.state(bound, task.inputs.at(0)), static_cast<std::size_t>(num_steps));
+  std::vector<SolverState> points =
+      run.coast(bound, line, task.from, run.state(bound, task.inputs.at(0)),
+                static_cast<std::size_t>(num_steps));
   for (int i = num_steps - num_kept; i < num_steps; ++i) {
     run.write_state(
         bound,

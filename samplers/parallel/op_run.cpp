@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/copy.h"
-#include "samplers/parallel/coast.h"
 
 namespace troupe::samplers {
 namespace {
@@ -85,31 +84,38 @@ void OpRun::write_state(const BoundTask& bound, Slot slot, int point,
   queued.write(bound, slot, std::move(state));
 }
 
-void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
-                      const Tensor& seen) const {
+SolverState OpRun::step_from(const BoundTask& bound, SolverState state,
+                             const Tensor& model_output, const Tensor& seen,
+                             double carry) const {
   const Task& task = bound.task;
-  const StepSlots slots = *step_of(task);
-  SolverState before = state(bound, slots.state);
-  const Tensor now = before.latents;
+  const Tensor now = state.latents;
   if (!seen.empty()) {
-    before.latents = seen;
+    state.latents = seen;
   }
-  SolverState next = step(ctx, schedule, task.from, task.to, before,
+  SolverState next = step(ctx, schedule, task.from, task.to, state,
                           model_output, bound.sample_index, noise);
   if (!seen.empty()) {
     // In place: the step's latents are new and nobody else's.
-    kernels::add_carry(ctx, next.latents, response_carry(schedule, task.from),
-                       now, seen, next.latents);
+    kernels::add_carry(ctx, next.latents, carry, now, seen, next.latents);
   }
-  expect_finite(bound, before, next);
-  write_state(bound, slots.next_state, task.to, std::move(next));
+  return next;
 }
 
-void OpRun::expect_finite(const BoundTask& bound, const SolverState& before,
+void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
+                      const Tensor& seen) const {
+  const StepSlots slots = *step_of(bound.task);
+  const SolverState before = state(bound, slots.state);
+  SolverState next = step_from(bound, before, model_output, seen,
+                               response_carry(schedule, bound.task.from));
+  expect_finite(bound, seen.empty() ? before.latents : seen, next);
+  write_state(bound, slots.next_state, bound.task.to, std::move(next));
+}
+
+void OpRun::expect_finite(const BoundTask& bound, const Tensor& latents,
                           const SolverState& next) const {
   queued.verdicts.push_back(
       {&bound,
-       [run = *this, &bound, latents = before.latents,
+       [run = *this, &bound, latents,
         finite = queued.readings->all_finite(next.latents)](
            std::span<const double> values) -> std::vector<double> {
          if (values[finite] == 0.0) {

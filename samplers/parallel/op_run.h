@@ -1,10 +1,23 @@
 #pragma once
 
-#include <string>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "samplers/parallel/task_runner.h"
 
 namespace troupe::samplers {
+
+/// The evaluations of the network that drafts follow from: the newest one, and
+/// an older one. Without an older one its tensors are empty.
+struct CleanLine {
+  int call = 0;
+  Tensor latents;  ///< that the network saw
+  Tensor output;
+  int older_call = 0;
+  Tensor older_latents;
+  Tensor older_output;
+};
 
 /// What an op's `run` works with (op_row.h), and what several ops do. It is a
 /// handle: copies mean the same tasks, and live no longer than those and their
@@ -40,20 +53,41 @@ struct OpRun {
   /// point: model calls that led to the state.
   void write_state(const BoundTask& bound, Slot slot, int point,
                    SolverState state) const;
-  /// The solver step that the task takes. seen: the latents that the network
-  /// saw; empty: those of the state. Of others the step is
-  /// step(seen) + J · (state − seen), J `response_carry`; of the same
-  /// bytes it is the sequential run's.
+  /// The solver step of the task from `state`. seen: the latents that the
+  /// network saw; empty: those of the state. Of others it is
+  /// step(seen) + carry · (state − seen), the difference formed first.
+  [[nodiscard]] SolverState step_from(const BoundTask& bound, SolverState state,
+                                      const Tensor& model_output,
+                                      const Tensor& seen, double carry) const;
+  /// The same from the task's state, with `response_carry`, and writes it. Of
+  /// latents of the same bytes it is the sequential run's.
   void take_step(const BoundTask& bound, const Tensor& model_output,
                  const Tensor& seen = {}) const;
-  /// The task fails unless what its step from `before` made is finite.
-  void expect_finite(const BoundTask& bound, const SolverState& before,
+  /// Drafts: goes on from point `from` by so many of the solver's own steps,
+  /// with their own noise, as if clean samples lay on the line through those of
+  /// the two evaluations, or stayed as in the newest one if there is no other.
+  /// Clean samples, since a network that is off by δ sees noise that is off by
+  /// δ/σ, and a draft made of it would be off by more each time. Returns the
+  /// points in their order, without histories.
+  [[nodiscard]] std::vector<SolverState> coast(const BoundTask& bound,
+                                               const CleanLine& line, int from,
+                                               SolverState state,
+                                               std::size_t num_steps) const;
+  /// The task fails unless what its step made of `latents` is finite.
+  void expect_finite(const BoundTask& bound, const Tensor& latents,
                      const SolverState& next) const;
   /// Throws the error, with the first block of the network that makes a NaN or
   /// an infinity of these latents, if the evaluator can say it.
   [[noreturn]] void name_block(const BoundTask& bound, int call,
                                const Tensor& latents, const Error& error) const;
 };
+
+/// J of the step from a call, of an output that the network gave for a draft:
+/// what the step's result changes by with the latents. For Gaussian data of
+/// deviation s along the change, the clean sample that a network sees changes
+/// by r = α s² ÷ (α² s² + σ²), and J is α′ r + σ′ (1 − α r) ÷ σ. 0 where a step
+/// begins at SolverRow's anchor (see sweep_coefficients).
+[[nodiscard]] double response_carry(const Schedule& schedule, int call);
 
 /// Errc::non_finite, naming the sample and the step that made the latents.
 [[nodiscard]] Error non_finite_error(std::uint64_t sample_index, int call,

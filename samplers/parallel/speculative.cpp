@@ -383,7 +383,7 @@ void run_verify(const OpRun& run, OpTasks tasks) {
                            stepped, next.latents);
       }
     }
-    run.expect_finite(bound, before, next);
+    run.expect_finite(bound, before.latents, next);
   }
   run.write_state(bound, task.outputs.at(0), task.to, std::move(next));
   run.queued.verdicts.push_back(

@@ -2,20 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "kernels/copy.h"
-#include "samplers/parallel/coast.h"
 #include "samplers/parallel/op_run.h"
 
 namespace troupe::samplers {
 namespace {
-
-// Places of a point's readings.
-constexpr std::size_t kFinite = 0;
-constexpr std::size_t kSquares = 1;
-constexpr std::size_t kUnchanged = 2;
 
 /// Of latents whose clean sample has unit variance.
 double deviation(const NoiseLevel& at) {
@@ -39,47 +32,6 @@ double carry_of(Carry kind, const Schedule& schedule, int call) {
   throw Error(Errc::internal, "sweep", "an unknown kind of carry");
 }
 
-/// The points after the window, of which nothing is known yet. A line goes
-/// through the ends of the round: neighbours differ by less than rounding in
-/// bf16.
-void add_guesses(ExecContext& ctx, const SweepInput& input,
-                 std::vector<SolverState>& states) {
-  if (input.guess == InitialGuess::linear_x0) {
-    const CleanLine line{.call = input.call,
-                         .latents = input.old_here,
-                         .output = input.output,
-                         .older_call = input.first_call,
-                         .older_latents = input.first_here,
-                         .older_output = input.first_output};
-    std::ranges::move(
-        coast(ctx, input.schedule, input.noise, input.sample_index, line,
-              input.call + 1, states.back(), input.num_guesses),
-        std::back_inserter(states));
-    return;
-  }
-  const Tensor last = states.back().latents;
-  for (std::size_t i = 0; i < input.num_guesses; ++i) {
-    SolverState guess;
-    guess.latents = input.guess == InitialGuess::last_point
-                        ? last
-                        : extrapolate(ctx, input.schedule, input.call,
-                                      input.call + 2 + static_cast<int>(i),
-                                      input.old_here, input.output);
-    states.push_back(std::move(guess));
-  }
-}
-
-/// Adds to a sweep's error which evaluation it came from, and then its block.
-[[noreturn]] void name_output(const OpRun& run, const BoundTask& bound,
-                              const SweepInput& input, const Error& error) {
-  kernels::Readings readings(run.ctx, 1);
-  readings.all_finite(input.output);
-  if (readings.wait().front() != 0.0) {
-    throw error;
-  }
-  run.name_block(bound, input.call, input.old_here, error);
-}
-
 /// Errors: Errc::internal unless it lies before the task's call.
 int first_call_of(const Task& task) {
   const double first = task.coefficients.at(2);
@@ -93,27 +45,52 @@ NoiseLevel level_of(const Schedule& schedule, int point) {
   return point == 0 ? schedule.level(0) : schedule.arrival(point);
 }
 
-}  // namespace
-
-SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
-                        kernels::Readings& readings) {
-  SolverState now = input.state;
-  now.latents = input.old_here;
-  now = step(ctx, input.schedule, input.call, input.call + 1, now, input.output,
-             input.sample_index, input.noise);
-  if (!input.is_first) {  // the first is as it was: nothing to carry
-    // In place: the step's latents are new and nobody else's.
-    kernels::add_carry(ctx, now.latents, input.carry, input.state.latents,
-                       input.old_here, now.latents);
+/// Throws the error of a sweep whose point is not finite, with the block if the
+/// evaluation made it so.
+[[noreturn]] void name_output(const OpRun& run, const BoundTask& bound,
+                              const Tensor& latents, const Tensor& output) {
+  const int call = bound.task.from;
+  const Error error = non_finite_error(bound.sample_index, call, run.schedule);
+  kernels::Readings readings(run.ctx, 1);
+  readings.all_finite(output);
+  if (readings.wait().front() != 0.0) {
+    throw error;
   }
-  SweepOutput out;
-  out.first_reading = readings.all_finite(now.latents);
-  readings.sum_squared_difference(now.latents, input.old_next);
-  readings.bytes_equal(now.latents, input.old_next);
-  out.states.push_back(std::move(now));
-  add_guesses(ctx, input, out.states);
-  return out;
+  run.name_block(bound, call, latents, error);
 }
+
+/// The points after the window, of which nothing is known yet. A line goes
+/// through the ends of the round: neighbours differ by less than rounding in
+/// bf16.
+std::vector<SolverState> guesses_of(const OpRun& run, const BoundTask& bound,
+                                    const Tensor& old_here,
+                                    const Tensor& output,
+                                    const SolverState& last) {
+  const Task& task = bound.task;
+  const std::size_t count = task.outputs.size() - 1;
+  if (run.options.initial_guess == InitialGuess::linear_x0) {
+    CleanLine line{.call = task.from, .latents = old_here, .output = output};
+    if (task.inputs.size() > 4) {
+      // The method gives both slots and the number, or none: `is_whole` does
+      // not say so of a peer's task.
+      line.older_call = first_call_of(task);
+      line.older_latents = run.latents(bound, 4);
+      line.older_output = run.tensor(bound, 5);
+    }
+    return run.coast(bound, line, task.to, last, count);
+  }
+  std::vector<SolverState> guesses(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    guesses[i].latents =
+        run.options.initial_guess == InitialGuess::last_point
+            ? last.latents
+            : extrapolate(run.ctx, run.schedule, task.from,
+                          task.to + 1 + static_cast<int>(i), old_here, output);
+  }
+  return guesses;
+}
+
+}  // namespace
 
 double settled_scale(const Schedule& schedule, int point) {
   constexpr double kLeastShare = 0.1;
@@ -129,55 +106,50 @@ Coefficients sweep_coefficients(const MethodOptions& options,
               : schedule.residual_scale(call + 1)};
 }
 
-std::vector<double> sweep_scalars(const SweepInput& input,
-                                  const SweepOutput& output,
-                                  std::span<const double> values) {
-  const auto point = values.subspan(output.first_reading, kReadingsPerPoint);
-  if (point[kFinite] == 0.0) {
-    throw non_finite_error(input.sample_index, input.call, input.schedule);
-  }
-  const auto size =
-      static_cast<double>(output.states.front().latents.num_elements());
-  return {std::sqrt(point[kSquares] / size) / input.scale, point[kUnchanged]};
-}
-
+/// One update of the Picard family; a round does it from left to right:
+///
+///   R = step(S_j with latents x_old[j], m_j)
+///   x_new[j + 1] = R + J · (x_new[j] − x_old[j])
+///
+/// with x_new[j] the latents of the state S_j that this round has made, m_j the
+/// network's output at x_old[j] and J that of `sweep_coefficients`. Where
+/// x_new[j] and x_old[j] have the same bytes the result is R itself, without an
+/// addition (−0.0 + 0 is not −0.0): so every converged point has the bytes of
+/// the sequential run. The carry acts on latents only; histories and anchors
+/// are those of the round's own steps.
 void run_sweep(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();
   const Task& task = bound.task;
-  SweepInput input{.schedule = run.schedule,
-                   .noise = run.noise,
-                   .sample_index = bound.sample_index,
-                   .call = task.from,
-                   .is_first = step_of(task)->is_final,
-                   .state = run.state(bound, task.inputs.at(0)),
-                   .old_here = run.latents(bound, 1),
-                   .old_next = run.latents(bound, 2),
-                   .output = run.tensor(bound, 3),
-                   .first_call = task.from,
-                   .num_guesses = task.outputs.size() - 1,
-                   .guess = run.options.initial_guess,
-                   .carry = task.coefficients.at(0),
-                   .scale = task.coefficients.at(1)};
-  if (task.inputs.size() > 4) {
-    // The method gives both slots and the number, or none: `is_whole` does not
-    // say so of a peer's task.
-    input.first_here = run.latents(bound, 4);
-    input.first_output = run.tensor(bound, 5);
-    input.first_call = first_call_of(task);
+  const Tensor old_here = run.latents(bound, 1);
+  const Tensor output = run.tensor(bound, 3);
+  // The first point of a round is as it was: nothing to carry.
+  const SolverState next = run.step_from(
+      bound, run.state(bound, task.inputs.at(0)), output,
+      step_of(task)->is_final ? Tensor() : old_here, task.coefficients.at(0));
+  const Tensor old_next = run.latents(bound, 2);
+  kernels::Readings& readings = *run.queued.readings;
+  const std::size_t finite = readings.all_finite(next.latents);
+  const std::size_t squares =
+      readings.sum_squared_difference(next.latents, old_next);
+  const std::size_t same = readings.bytes_equal(next.latents, old_next);
+  run.write_state(bound, task.outputs.at(0), task.to, next);
+  int point = task.to;
+  for (SolverState& guess : guesses_of(run, bound, old_here, output, next)) {
+    ++point;
+    run.write_state(bound,
+                    task.outputs.at(static_cast<std::size_t>(point - task.to)),
+                    point, std::move(guess));
   }
-  SweepOutput output = sweep_point(run.ctx, input, *run.queued.readings);
-  for (std::size_t i = 0; i < output.states.size(); ++i) {
-    run.write_state(bound, task.outputs.at(i), task.to + static_cast<int>(i),
-                    output.states[i]);
-  }
+  const auto size = static_cast<double>(next.latents.num_elements());
   run.queued.verdicts.push_back(
-      {&bound, [run, &bound, input = std::move(input),
-                output = std::move(output)](std::span<const double> values) {
-         try {
-           return sweep_scalars(input, output, values);
-         } catch (const Error& error) {
-           name_output(run, bound, input, error);
+      {&bound,
+       [=, &bound](std::span<const double> values) -> std::vector<double> {
+         if (values[finite] == 0.0) {
+           name_output(run, bound, old_here, output);
          }
+         return {
+             std::sqrt(values[squares] / size) / bound.task.coefficients.at(1),
+             values[same]};
        }});
 }
 

@@ -34,7 +34,7 @@ std::uint64_t new_tensors(const SolverState& before, const SolverState& next) {
 
 /// All but those that take a quantile on the host.
 std::vector<SolverCase> queued_cases() {
-  std::vector<SolverCase> cases = solver_cases(4);
+  std::vector<SolverCase> cases = solver_cases(5);
   std::erase_if(cases,
                 [](const SolverCase& c) { return c.options.thresholding; });
   return cases;
@@ -74,53 +74,35 @@ TEST_P(SolverWaits, ASweepOnlyQueues) {
   ExecContext gpu(1, kGpu);
   Bench bench(GetParam().options);
   const MethodOptions options = picard(4);
-  const SolverState start = upload(gpu, bench.start(1));
-  const Tensor guess = upload(gpu, bench.start(2)).latents;
-  std::vector<Tensor> outputs;
-  for (std::uint64_t i = 0; i < 4; ++i) {
-    outputs.push_back(kernels::upload(
-        gpu, kernels::random({bench.evaluator.out_channels(), 3, 5}, DType::f32,
-                             i)));
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  // Slots 0 to 4 hold the points before the round.
+  constexpr Slot kFirstOutput = 5;
+  constexpr Slot kFirstSwept = 9;
+  SlotTable slots;
+  slots.put(0, upload(gpu, bench.start(1)));
+  std::vector<BoundTask> round;
+  for (Slot point = 0; point < 4; ++point) {
+    slots.put(point + 1, upload(gpu, bench.start(2)));
+    slots.put(kFirstOutput + point,
+              kernels::upload(
+                  gpu, kernels::random({bench.evaluator.out_channels(), 3, 5},
+                                       DType::f32, point)));
+    const int call = static_cast<int>(point);
+    Task sweep = task_of(Op::sweep, call, call + 1,
+                         {point == 0 ? 0 : kFirstSwept + point - 1, point,
+                          point + 1, kFirstOutput + point});
+    sweep.outputs = {kFirstSwept + point};
+    sweep.coefficients = sweep_coefficients(options, bench.schedule, call);
+    round.push_back({1, std::move(sweep), &slots});
   }
-  std::vector<SweepInput> inputs;
-  // A round of four points.
-  const auto sweep = [&](kernels::Readings& readings) {
-    std::vector<SweepOutput> swept;
-    inputs.clear();
-    for (int call = 0; call < 4; ++call) {
-      const bool is_first = call == 0;
-      const Coefficients numbers =
-          sweep_coefficients(options, bench.schedule, call);
-      inputs.push_back({.schedule = bench.schedule,
-                        .noise = bench.noise,
-                        .sample_index = 1,
-                        .call = call,
-                        .is_first = is_first,
-                        .state = is_first ? start : swept.back().states.front(),
-                        .old_here = is_first ? start.latents : guess,
-                        .old_next = guess,
-                        .output = outputs[static_cast<std::size_t>(call)],
-                        .num_guesses = 0,
-                        .guess = options.initial_guess,
-                        .carry = numbers.at(0),
-                        .scale = numbers.at(1)});
-      swept.push_back(sweep_point(gpu, inputs.back(), readings));
-    }
-    return swept;
-  };
-  {
-    kernels::Readings warm(gpu, 4 * kReadingsPerPoint);
-    (void)sweep(warm);
-    (void)warm.wait();
-  }
-  kernels::Readings readings(gpu, 4 * kReadingsPerPoint);
+  // The first run asks for the workspace and pinned memory.
+  (void)run_tasks(runner, gpu, round);
   const Counters before = now();
-  const std::vector<SweepOutput> swept = sweep(readings);
+  const auto queued = runner.queue(gpu, round);
   EXPECT_EQ(now().host_waits, before.host_waits);
   EXPECT_EQ(now().pageable_copies, before.pageable_copies);
-  const std::span<const double> values = readings.wait();
-  for (std::size_t i = 0; i < swept.size(); ++i) {
-    EXPECT_EQ(sweep_scalars(inputs[i], swept[i], values).size(), 2U);
+  for (const TaskResult& result : runner.finish(*queued)) {
+    EXPECT_EQ(result.scalars.size(), 2U);
   }
   EXPECT_EQ(now().host_waits - before.host_waits, 1U);
   EXPECT_EQ(now().pageable_copies, before.pageable_copies);
