@@ -145,8 +145,7 @@ struct MethodOptions {
   /// parareal: corrections of where blocks begin. As many as blocks: exact.
   int iterations = 1;
 
-  // picard, taa. Defaults of a job: the rows (samplers/parallel/picard.cpp,
-  // taa.cpp).
+  // picard, taa. Defaults of a job: the rows (samplers/parallel/picard.cpp).
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
   /// coefficient solves chains that are linear in the latents in one sweep, but
   /// ignores clipping. deviation is identity where the latents keep unit

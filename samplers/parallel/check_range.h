@@ -23,6 +23,11 @@ inline void check_range(const char* option, int value, int low, int high,
   }
 }
 
+inline void check_window(const MethodOptions& options, int num_calls) {
+  check_range("window_size", options.window_size, 1, num_calls,
+              "a window is a number of model calls of this run");
+}
+
 inline void check_segments(const MethodOptions& options) {
   check_range("num_segments", options.num_segments, 1, 1 << 20,
               "a pipeline has segments");
@@ -44,12 +49,28 @@ inline int default_window(int num_workers, int most, int num_calls) {
 
 // For rows of methods with a window.
 
-inline std::uint64_t workers_of_window(const MethodOptions& options,
-                                       std::uint64_t samples) {
-  return samples * static_cast<std::uint64_t>(std::max(options.window_size, 1));
-}
 inline int rows_of_window(const MethodOptions& options) {
   return std::max(options.window_size, 1);
+}
+/// One for each of the rows.
+template <int (*rows)(const MethodOptions&)>
+std::uint64_t workers_of(const MethodOptions& options, std::uint64_t samples) {
+  return samples * static_cast<std::uint64_t>(rows(options));
+}
+/// Every round a whole window, one point accepted. The next round begins before
+/// a round has ended, so that workers need not wait for each other.
+inline Turn turn_of_window(const MethodOptions& options,
+                           const TurnShape& shape) {
+  Turn turn;
+  for (int accepted = 0; accepted < shape.num_calls; ++accepted) {
+    const int points =
+        std::min(options.window_size, shape.num_calls - accepted);
+    turn.evaluations += points;
+    turn.latency +=
+        std::max(1.0, static_cast<double>(points) / shape.num_workers);
+  }
+  turn.busy = turn.evaluations / shape.num_workers;
+  return turn;
 }
 
 /// For methods that begin in the middle of a run.

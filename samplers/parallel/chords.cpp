@@ -161,10 +161,7 @@ extern constinit const MethodRow kChords{
     .check = check_one_call_without_noise,
     .approximates = goes_past_points,
     .skips_points = goes_past_points,
-    .useful_workers =
-        [](const MethodOptions& o, std::uint64_t samples) {
-          return samples * static_cast<std::uint64_t>(num_planned(o));
-        },
+    .useful_workers = workers_of<num_planned>,
     .most_rows = num_planned};
 
 }  // namespace troupe::samplers

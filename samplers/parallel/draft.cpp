@@ -35,8 +35,7 @@ int window_at(const MethodOptions& options, int anchor, int num_calls) {
 /// Source: DRiffusion, arXiv:2603.25872 (aggressive and conservative); drafts
 /// by the solver's steps, with their noise, and the correction are ours.
 TaskList plan_draft(const MethodOptions& options, int num_calls) {
-  check_range("window_size", options.window_size, 1, num_calls,
-              "a window is a number of model calls of this run");
+  check_window(options, num_calls);
   check_fresh_steps(options, num_calls);
   struct Evaluation {
     Slot seen = kInitialSlot;  ///< by the network
@@ -122,7 +121,7 @@ extern constinit const MethodRow kDraft{
     .defaults = draft_defaults,
     .plan = plan_draft,
     .approximates = [](const MethodOptions& o) { return o.window_size > 1; },
-    .useful_workers = workers_of_window,
+    .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window};
 
 }  // namespace troupe::samplers

@@ -112,7 +112,7 @@ extern constinit const MethodRow kParareal{
     .approximates =
         [](const MethodOptions& o) { return o.iterations < o.window_size; },
     .skips_points = [](const MethodOptions&) { return true; },
-    .useful_workers = workers_of_window,
+    .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window};
 
 }  // namespace troupe::samplers

@@ -520,7 +520,7 @@ void Picard::release_output(Round& round, int index) {
   }
 }
 
-// ---- what the rows of picard and taa share
+// ---- the rows
 
 namespace {
 
@@ -534,8 +534,6 @@ constexpr double kSettledTolerance = 0.01;
 /// calls: with two points 1.2 times those of the sequential run (50 steps,
 /// bf16), with four 1.65 times, with eight 2.2 times.
 constexpr int kMostSettled = 8;
-
-}  // namespace
 
 /// A tolerance without a rule means first_failing, once the only rule, with its
 /// carry and guess: old commands keep their bytes.
@@ -558,9 +556,7 @@ MethodOptions picard_defaults(const MethodChoices& choices, int num_calls,
 
 std::unique_ptr<Method> make_picard(const MethodOptions& options,
                                     const Schedule& schedule) {
-  const int calls = schedule.num_model_calls();
-  check_range("window_size", options.window_size, 1, calls,
-              "a window is a number of model calls of this run");
+  check_window(options, schedule.num_model_calls());
   if (!std::isfinite(options.tolerance) || options.tolerance < 0) {
     throw Error(Errc::invalid_argument, "tolerance",
                 "got " + std::to_string(options.tolerance) +
@@ -571,21 +567,6 @@ std::unique_ptr<Method> make_picard(const MethodOptions& options,
                 "a mix has so many iterates");
   }
   return std::make_unique<Picard>(options, schedule);
-}
-
-/// Every round a whole window, one point accepted. The next round begins before
-/// a round has ended, so that workers need not wait for each other.
-Turn picard_turn(const MethodOptions& options, const TurnShape& shape) {
-  Turn turn;
-  for (int accepted = 0; accepted < shape.num_calls; ++accepted) {
-    const int points =
-        std::min(options.window_size, shape.num_calls - accepted);
-    turn.evaluations += points;
-    turn.latency +=
-        std::max(1.0, static_cast<double>(points) / shape.num_workers);
-  }
-  turn.busy = turn.evaluations / shape.num_workers;
-  return turn;
 }
 
 /// An evaluation and a sweep of each point of a window, and with a memory a
@@ -618,14 +599,10 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
           .caches = caches ? 2 * window : 0};
 }
 
-// ---- the row
-
-namespace {
-
 std::string_view picard_note(const MethodOptions& options) {
   return options.tolerance == 0
-             ? "picard at tolerance 0 is exact and takes as many rounds as "
-               "steps: it never gains; without --tolerance it approximates in "
+             ? "tolerance 0 is exact and takes as many rounds as steps: it "
+               "never gains; without --tolerance the method approximates in "
                "fewer rounds"
              : "";
 }
@@ -651,7 +628,7 @@ double picard_work(const MethodOptions& options, int num_calls,
 
 }  // namespace
 
-extern constinit const MethodRow kPicard{
+extern constexpr MethodRow kPicard{
     .name = "picard",
     .snapshot_format = 6,
     .options = "window tolerance carry guess guess-from accept",
@@ -666,11 +643,22 @@ extern constinit const MethodRow kPicard{
         [](const MethodOptions& o) {
           return o.tolerance > 0 || leaves_out_blocks(o);
         },
-    .useful_workers = workers_of_window,
+    .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window,
     .least_work = picard_work,
-    .turn = picard_turn,
+    .turn = turn_of_window,
     .most_tasks = picard_tasks,
     .most_live = picard_live};
+
+/// The same machine with a memory.
+extern constinit const MethodRow kTaa = [] {
+  MethodRow row = kPicard;
+  row.name = "taa";
+  row.snapshot_format = 1;
+  row.options = "window memory tolerance carry guess guess-from accept";
+  row.modifiers = "";
+  row.least_work = nullptr;
+  return row;
+}();
 
 }  // namespace troupe::samplers

@@ -147,16 +147,4 @@ class Picard final : public BookedMethod {
   std::int64_t reused_ = 0;  ///< Progress::reused
 };
 
-// What the rows of picard and taa share: see MethodRow.
-
-[[nodiscard]] std::unique_ptr<Method> make_picard(const MethodOptions& options,
-                                                  const Schedule& schedule);
-[[nodiscard]] MethodOptions picard_defaults(const MethodChoices& choices,
-                                            int num_calls, int num_workers);
-[[nodiscard]] Turn picard_turn(const MethodOptions& options,
-                               const TurnShape& shape);
-[[nodiscard]] double picard_tasks(const MethodOptions& options, int num_calls);
-[[nodiscard]] LiveValues picard_live(const MethodOptions& options,
-                                     int num_calls, int max_open);
-
 }  // namespace troupe::samplers

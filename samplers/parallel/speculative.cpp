@@ -8,8 +8,6 @@
 #include "kernels/core/polynomials.h"
 #include "samplers/parallel/check_range.h"
 #include "samplers/parallel/op_run.h"
-#include "samplers/parallel/picard.h"
-#include "samplers/parallel/sweep.h"
 #include "samplers/parallel/task_book.h"
 #include "samplers/step_arithmetic.h"
 
@@ -256,8 +254,7 @@ bool Speculative::is_whole() const {
 
 std::unique_ptr<Method> make_speculative(const MethodOptions& options,
                                          const Schedule& schedule) {
-  check_range("window_size", options.window_size, 1, schedule.num_model_calls(),
-              "a window is a number of model calls of this run");
+  check_window(options, schedule.num_model_calls());
   return std::make_unique<Speculative>(options, schedule);
 }
 
@@ -406,9 +403,9 @@ extern constinit const MethodRow kSpeculative{
     .check = check_speculative_schedule,
     .make = make_speculative,
     .approximates = [](const MethodOptions& o) { return o.window_size > 1; },
-    .useful_workers = workers_of_window,
+    .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window,
-    .turn = picard_turn,
+    .turn = turn_of_window,
     .most_tasks = speculative_tasks,
     .most_live = speculative_live};
 

@@ -1,17 +1,14 @@
+#include "samplers/parallel/anderson.h"
+
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 #include <utility>
 
 #include "kernels/core/error.h"
-#include "samplers/parallel/anderson.h"
-#include "samplers/parallel/check_range.h"
 #include "samplers/parallel/op_run.h"
-#include "samplers/parallel/picard.h"
 #include "samplers/step_arithmetic.h"
 
-// taa is picard's machine with a memory: the weights of a mix, its two ops, and
-// the row.
+// What taa adds to picard's machine: the weights of a mix, and its two ops.
 
 namespace troupe::samplers {
 
@@ -128,33 +125,5 @@ void run_mix(const OpRun& run, OpTasks tasks) {
   }
   run.queued.write(bound, std::move(mixed));
 }
-
-// ---- the row
-
-namespace {
-
-std::string_view taa_note(const MethodOptions& options) {
-  return options.tolerance == 0
-             ? "taa at tolerance 0 is exact and takes as many rounds as steps: "
-               "it never gains"
-             : "";
-}
-
-}  // namespace
-
-extern constinit const MethodRow kTaa{
-    .name = "taa",
-    .options = "window memory tolerance carry guess guess-from accept",
-    .spreads = true,
-    .may_end_early = true,
-    .defaults = picard_defaults,
-    .note = taa_note,
-    .make = make_picard,
-    .approximates = [](const MethodOptions& o) { return o.tolerance > 0; },
-    .useful_workers = workers_of_window,
-    .most_rows = rows_of_window,
-    .turn = picard_turn,
-    .most_tasks = picard_tasks,
-    .most_live = picard_live};
 
 }  // namespace troupe::samplers
