@@ -19,8 +19,8 @@ bool has_memory(const MethodOptions& options) {
 }  // namespace
 
 Picard::Picard(const MethodOptions& options, const Schedule& schedule)
-    : options_(options),
-      num_calls_(schedule.num_model_calls()),
+    : BookedMethod(schedule.num_model_calls()),
+      options_(options),
       window_size_(options.window_size),
       memory_(has_memory(options) ? static_cast<std::size_t>(options.memory)
                                   : 1),
@@ -36,7 +36,7 @@ Picard::Picard(const MethodOptions& options, const Schedule& schedule)
   }
 }
 
-Progress Picard::progress() const {
+std::int64_t Picard::num_missing() const {
   // A sweep reads the evaluation of its point. So once the sweep's result is
   // there, the evaluation has run, even if the evaluation's own result is still
   // on its way.
@@ -46,11 +46,7 @@ Progress Picard::progress() const {
       return !point.has_change && book_.is_open(point.evaluation);
     });
   }
-  return {.accepted = begin_,
-          .total = num_calls_,
-          .nfe = evaluations_ - missing,
-          .rounds = num_rounds_,
-          .reused = reused_};
+  return missing;
 }
 
 std::vector<Task> Picard::ready(int max_open) {
@@ -337,7 +333,6 @@ void Picard::advance(const Task& done, const std::vector<double>& scalars) {
     }
     return;
   }
-  reused_ += has_reused(done, scalars) ? 1 : 0;
   const auto task_of = done.op == Op::sweep      ? &Point::sweep
                        : done.op == Op::residual ? &Point::comparison
                                                  : &Point::evaluation;

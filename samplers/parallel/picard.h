@@ -49,8 +49,6 @@ class Picard final : public BookedMethod {
   Picard(const MethodOptions& options, const Schedule& schedule);
 
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
-  [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
-  [[nodiscard]] Progress progress() const override;
   [[nodiscard]] int accepted() const override { return begin_; }
   [[nodiscard]] Slot result_slot() const override { return result_; }
   [[nodiscard]] std::string snapshot() const override;
@@ -114,6 +112,7 @@ class Picard final : public BookedMethod {
   [[nodiscard]] Slot mix(Round& round, int index);
   // Results.
   void advance(const Task& done, const std::vector<double>& scalars) override;
+  [[nodiscard]] std::int64_t num_missing() const override;
   [[nodiscard]] Change change_of(const Task& sweep,
                                  const std::vector<double>& scalars) const;
   [[nodiscard]] bool take_change(std::size_t r);
@@ -132,19 +131,13 @@ class Picard final : public BookedMethod {
   static void transfer(Bytes& bytes, Self& self);
 
   MethodOptions options_;
-  int num_calls_;
   int window_size_;
   std::size_t memory_;  ///< iterates of a point that are mixed; 1: none
   double tolerance_;
   std::vector<Coefficients> coefficients_;  ///< of the sweep from each call
   InitialGuess guess_;
-  int first_end_;                 ///< of the first window
-  int begin_ = 0;                 ///< points up to here are final
-  Slot result_ = kInitialSlot;    ///< the value of point begin_
-  std::deque<Round> rounds_;      ///< under way; the oldest first
-  std::int64_t evaluations_ = 0;  ///< issued
-  std::int64_t num_rounds_ = 0;
-  std::int64_t reused_ = 0;  ///< Progress::reused
+  int first_end_;             ///< of the first window
+  std::deque<Round> rounds_;  ///< under way; the oldest first
 };
 
 }  // namespace troupe::samplers

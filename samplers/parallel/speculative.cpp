@@ -34,7 +34,7 @@ namespace {
 class Speculative final : public BookedMethod {
  public:
   Speculative(const MethodOptions& options, const Schedule& schedule)
-      : num_calls_(schedule.num_model_calls()),
+      : BookedMethod(schedule.num_model_calls()),
         window_size_(options.window_size) {}
 
   [[nodiscard]] std::vector<Task> ready(int max_open) override {
@@ -43,8 +43,6 @@ class Speculative final : public BookedMethod {
     }
     return book_.take(max_open);
   }
-  [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
-  [[nodiscard]] Progress progress() const override;
   [[nodiscard]] int accepted() const override {
     return begin_ + static_cast<int>(num_final());
   }
@@ -81,17 +79,13 @@ class Speculative final : public BookedMethod {
   void begin_round();
   void end_round();
   void advance(const Task& done, const std::vector<double>& scalars) override;
+  [[nodiscard]] std::int64_t num_missing() const override;
 
-  int num_calls_;
   int window_size_;
-  int begin_ = 0;               ///< points up to here are final
-  Slot result_ = kInitialSlot;  ///< the value of point begin_
   // Of the point before begin_, unless that is 0: what drafts are made of.
   Slot last_state_ = 0;
   Slot last_output_ = 0;
   std::vector<Point> round_;
-  std::int64_t evaluations_ = 0;  ///< issued
-  std::int64_t num_rounds_ = 0;
 };
 
 void Speculative::begin_round() {
@@ -195,18 +189,12 @@ std::size_t Speculative::num_final() const {
   return count;
 }
 
-Progress Speculative::progress() const {
+std::int64_t Speculative::num_missing() const {
   // Once a verification's result is there, the evaluation that it reads has
   // run.
-  const auto missing =
-      std::ranges::count_if(round_, [this](const Point& point) {
-        return book_.is_open(point.verification) &&
-               book_.is_open(point.evaluation);
-      });
-  return {.accepted = accepted(),
-          .total = num_calls_,
-          .nfe = evaluations_ - missing,
-          .rounds = num_rounds_};
+  return std::ranges::count_if(round_, [this](const Point& point) {
+    return book_.is_open(point.verification) && book_.is_open(point.evaluation);
+  });
 }
 
 template <typename Bytes, typename Self>

@@ -191,8 +191,17 @@ std::optional<Slots> BookedMethod::apply(const TaskResult& result) {
   if (!done) {
     return std::nullopt;
   }
+  reused_ += has_reused(*done, result.scalars) ? 1 : 0;
   advance(*done, result.scalars);
   return book_.take_dead();
+}
+
+Progress BookedMethod::progress() const {
+  return {.accepted = accepted(),
+          .total = num_calls_,
+          .nfe = evaluations_ - num_missing(),
+          .rounds = num_rounds_,
+          .reused = reused_};
 }
 
 }  // namespace troupe::samplers

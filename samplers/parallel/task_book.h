@@ -86,21 +86,35 @@ class TaskBook {
   Slot next_slot_ = kInitialSlot + 1;
 };
 
-/// A method whose tasks stand in a book.
+/// A method whose tasks stand in a book, and whose points become final in their
+/// order.
 class BookedMethod : public Method {
  public:
   std::optional<Slots> apply(const TaskResult& result) final;
+  [[nodiscard]] bool done() const final { return begin_ == num_calls_; }
+  [[nodiscard]] Progress progress() const final;
   [[nodiscard]] std::vector<Slot> live_slots() const final {
     return book_.live_slots();
   }
 
  protected:
+  explicit BookedMethod(int num_calls) : num_calls_(num_calls) {}
+
   /// The task is done: issues tasks that have become possible, and releases
   /// slots without readers.
   virtual void advance(const Task& done,
                        const std::vector<double>& scalars) = 0;
+  /// Evaluations that were issued, and of which no result shows that they have
+  /// run.
+  [[nodiscard]] virtual std::int64_t num_missing() const = 0;
 
   TaskBook book_;
+  int num_calls_;
+  int begin_ = 0;                 ///< points up to here are final
+  Slot result_ = kInitialSlot;    ///< the value of point begin_
+  std::int64_t evaluations_ = 0;  ///< issued
+  std::int64_t num_rounds_ = 0;
+  std::int64_t reused_ = 0;  ///< Progress::reused
 };
 
 }  // namespace troupe::samplers
