@@ -32,19 +32,14 @@ Slots TaskList::add(Task task, int num_outputs) {
 }
 
 Plan::Plan(const MethodOptions& options, int num_calls)
-    : kind_(options.kind),
-      options_(options),
+    : options_(options),
       list_(options.kind->plan(options, num_calls)),
       num_segments_(samplers::num_segments(options)),
       makers_(list_.next_slot_, kNoTask),
-      first_reader_(makers_.size() + 1) {
+      readers_(makers_.size()) {
   drop_unneeded();
-  if (kind_->spreads) {
+  if (kind()->spreads) {
     sort_by_rounds();
-  }
-  for (Task& task : list_.tasks_) {
-    task.id = nodes_.size() + 1;
-    nodes_.emplace_back();
   }
   connect();
 }
@@ -92,33 +87,28 @@ void Plan::sort_by_rounds() {
 }
 
 void Plan::connect() {
-  for (const Task& task : list_.tasks_) {
-    for (const Slot slot : task.inputs) {
-      ++first_reader_[slot + 1];
-    }
-  }
-  for (std::size_t slot = 1; slot < first_reader_.size(); ++slot) {
-    first_reader_[slot] += first_reader_[slot - 1];
-  }
-  readers_.resize(first_reader_.back());
-  std::vector<std::size_t> next(first_reader_);
+  nodes_.resize(list_.tasks_.size());
+  const auto task_making = [this](Slot slot) -> Task& {
+    return list_.tasks_[static_cast<std::size_t>(maker_of(slot))];
+  };
   for (int i = 0; i < size(); ++i) {
-    for (const Slot slot : task(i).inputs) {
-      readers_[next[slot]++] = i;
+    Task& task = list_.tasks_[static_cast<std::size_t>(i)];
+    task.id = static_cast<std::uint64_t>(i) + 1;
+    task.is_on_chain = false;
+    for (const Slot slot : task.inputs) {
+      readers_[slot].push_back(i);
     }
-    for (const Slot slot : task(i).outputs) {
+    for (const Slot slot : task.outputs) {
       makers_[slot] = i;
     }
   }
   for (int p = 0; p < num_points(); ++p) {
-    nodes_[static_cast<std::size_t>(maker_of(slot_of_point(p)))].point = p;
-  }
-  for (int i = 0; i < size(); ++i) {
-    list_.tasks_[static_cast<std::size_t>(i)].is_on_chain = node(i).point >= 0;
+    const Slot slot = slot_of_point(p);
+    nodes_[static_cast<std::size_t>(maker_of(slot))].point = p;
+    task_making(slot).is_on_chain = true;
   }
   for (const Slot slot : list_.early_results_) {
-    list_.tasks_[static_cast<std::size_t>(maker_of(slot))].is_early_result =
-        true;
+    task_making(slot).is_early_result = true;
   }
   std::map<int, int> depth_of_part;
   for (int i = 0; i < size(); ++i) {
@@ -136,12 +126,12 @@ void Plan::connect() {
       node.units = task(i).branch == Branch::guided ? 2 * segments : segments;
       int& of_part = depth_of_part[task(i).part];
       node.depth =
-          (kind_->spreads ? node.depth : std::max(node.depth, of_part)) +
+          (kind()->spreads ? node.depth : std::max(node.depth, of_part)) +
           segments;
       of_part = node.depth;
     }
   }
-  num_steps_ = kind_->spreads ? 0 : num_points();
+  num_steps_ = kind()->spreads ? 0 : num_points();
   for (int i = size() - 1; i >= 0; --i) {
     Node& node = nodes_[static_cast<std::size_t>(i)];
     node.needed_by = node.point < 0 ? num_points() : node.point;
@@ -151,7 +141,7 @@ void Plan::connect() {
       }
     }
   }
-  if (kind_->spreads) {
+  if (kind()->spreads) {
     for (Node& node : nodes_) {
       node.needed_by = std::max(node.depth / num_segments_ - 1, 0);
       node.after = node.needed_by - 1;
@@ -162,7 +152,7 @@ void Plan::connect() {
 
 int Plan::steps_ahead(int max_open) const {
   // Who is free first is not known long before.
-  if (kind_->spreads) {
+  if (kind()->spreads) {
     return 1;
   }
   const int per_step = std::max(size() / std::max(num_steps_, 1), 1);
@@ -245,9 +235,10 @@ Turn Plan::turn(const TurnShape& shape) const {
     }
     if (const double cost = cost_of(i, shape); cost > 0) {
       const std::size_t worker =
-          kind_->spreads ? static_cast<std::size_t>(
-                               std::ranges::min_element(free) - free.begin())
-                         : static_cast<std::size_t>(task(i).part) % free.size();
+          kind()->spreads
+              ? static_cast<std::size_t>(std::ranges::min_element(free) -
+                                         free.begin())
+              : static_cast<std::size_t>(task(i).part) % free.size();
       time = std::max(time, free[worker]) + cost;
       free[worker] = time;
       busy[worker] += cost;
@@ -265,19 +256,10 @@ Turn Plan::turn(const TurnShape& shape) const {
 // ---- a sample
 
 PlannedMethod::PlannedMethod(std::shared_ptr<const Plan> plan)
-    : plan_(std::move(plan)) {
-  reset();
-}
-
-void PlannedMethod::reset() {
-  tasks_.assign(static_cast<std::size_t>(plan_->size()), {});
-  slots_.assign(plan_->num_slots(), {});
-  missing_.assign(static_cast<std::size_t>(plan_->num_steps()), 0);
-  startable_.clear();
-  next_ahead_ = num_out_ = points_ = early_results_ = depth_ = 0;
-  complete_ = -1;
-  result_ = kInitialSlot;
-  units_run_ = reused_ = 0;
+    : plan_(std::move(plan)),
+      tasks_(static_cast<std::size_t>(plan_->size())),
+      slots_(plan_->num_slots()),
+      missing_(static_cast<std::size_t>(plan_->num_steps())) {
   for (Slot slot = 0; slot < slots_.size(); ++slot) {
     slots_[slot].readers_left =
         static_cast<int>(plan_->readers_of(slot).size());
@@ -463,7 +445,7 @@ void PlannedMethod::restore(const std::string& bytes) {
             "has a task that is not in the plan");
     is_done[static_cast<std::size_t>(first + place)] = true;
   }
-  reset();
+  *this = PlannedMethod(plan_);
   version_ = version + 1;
   reused_ = reused;
   for (int i = 0; i < plan_->size(); ++i) {

@@ -46,7 +46,7 @@ class Plan {
   /// Errors: as MethodRow::plan and TaskList::add.
   Plan(const MethodOptions& options, int num_calls);
 
-  [[nodiscard]] MethodKind kind() const { return kind_; }
+  [[nodiscard]] MethodKind kind() const { return options_.kind; }
   [[nodiscard]] int size() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] const Task& task(int index) const {
     return list_.tasks_[static_cast<std::size_t>(index)];
@@ -56,8 +56,7 @@ class Plan {
   [[nodiscard]] int maker_of(Slot slot) const { return makers_[slot]; }
   /// The tasks that read the slot, as often as they do.
   [[nodiscard]] std::span<const int> readers_of(Slot slot) const {
-    return std::span(readers_).subspan(
-        first_reader_[slot], first_reader_[slot + 1] - first_reader_[slot]);
+    return readers_[slot];
   }
   /// Points that were accepted, in order.
   [[nodiscard]] int num_points() const {
@@ -116,15 +115,13 @@ class Plan {
   void connect();
   [[nodiscard]] double cost_of(int index, const TurnShape& shape) const;
 
-  MethodKind kind_;
   MethodOptions options_;
   TaskList list_;  // the planner checks the options
   int num_segments_;
   int num_steps_ = 0;
   std::vector<Node> nodes_;
-  std::vector<int> makers_;  ///< by slot
-  std::vector<int> readers_;
-  std::vector<std::size_t> first_reader_;  ///< by slot, and the end
+  std::vector<int> makers_;                    ///< by slot
+  std::vector<InlineVector<int, 4>> readers_;  ///< likewise
 };
 
 /// A sample of a planned method: hands out the tasks of its plan, bounds what
@@ -174,7 +171,6 @@ class PlannedMethod final : public Method {
   [[nodiscard]] TaskStatus& at(int task) {
     return tasks_[static_cast<std::size_t>(task)];
   }
-  void reset();
   void finish(int index);
   void note_run(int index);
   void bury_if_dead(Slot slot, Slots& dead);
