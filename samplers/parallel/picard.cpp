@@ -21,16 +21,8 @@ bool has_memory(const MethodOptions& options) {
 Picard::Picard(const MethodOptions& options, const Schedule& schedule)
     : BookedMethod(schedule.num_model_calls()),
       options_(options),
-      window_size_(options.window_size),
       memory_(has_memory(options) ? static_cast<std::size_t>(options.memory)
-                                  : 1),
-      tolerance_(options.tolerance),
-      guess_(options.initial_guess),
-      // Guesses of clean samples need one evaluation to begin with.
-      first_end_(guess_ == InitialGuess::last_point ||
-                         guess_ == InitialGuess::trajectory
-                     ? std::min(options.window_size, num_calls_)
-                     : 1) {
+                                  : 1) {
   for (int call = 0; call < num_calls_; ++call) {
     coefficients_.push_back(sweep_coefficients(options, schedule, call));
   }
@@ -51,10 +43,15 @@ std::int64_t Picard::num_missing() const {
 
 std::vector<Task> Picard::ready(int max_open) {
   if (num_rounds_ == 0) {
-    add_round(0, first_end_);
-    std::vector<Slot> states(static_cast<std::size_t>(first_end_) + 1,
-                             kInitialSlot);
-    if (guess_ == InitialGuess::trajectory) {
+    const bool is_given = options_.initial_guess == InitialGuess::trajectory;
+    // Guesses of clean samples need one evaluation to begin with.
+    const int end =
+        is_given || options_.initial_guess == InitialGuess::last_point
+            ? std::min(options_.window_size, num_calls_)
+            : 1;
+    add_round(0, end);
+    std::vector<Slot> states(static_cast<std::size_t>(end) + 1, kInitialSlot);
+    if (is_given) {
       std::ranges::generate(states.begin() + 1, states.end(),
                             [this] { return book_.new_slot(); });
       add_guesses(0, kInitialSlot, std::span(states).subspan(1));
@@ -102,21 +99,20 @@ void Picard::transfer(Bytes& bytes, Self& self) {
 
 std::string Picard::snapshot() const {
   ByteWriter out(options_.kind,
-                 {num_calls_, window_size_, static_cast<int>(memory_)});
+                 {num_calls_, options_.window_size, static_cast<int>(memory_)});
   transfer(out, *this);
   return out.take();
 }
 
 void Picard::restore(const std::string& bytes) {
   ByteReader in(bytes, options_.kind,
-                {num_calls_, window_size_, static_cast<int>(memory_)});
+                {num_calls_, options_.window_size, static_cast<int>(memory_)});
   transfer(in, *this);
   in.expect_end();
   for (std::size_t r = 0; r < rounds_.size(); ++r) {
     const Round& round = rounds_[r];
     const int next = r + 1 < rounds_.size() ? rounds_[r + 1].begin : 0;
-    require(is_whole(round) && (round.next_begin == next ||
-                                (next == 0 && round.next_begin == num_calls_)),
+    require(is_whole(round) && round.next_begin == next && num_rounds_ > 0,
             Errc::corrupt_file, "snapshot", "has a window that cannot be");
   }
 }
@@ -152,8 +148,8 @@ Picard::Point& Picard::at(Round& round, int index) {
 }
 
 bool Picard::draws_line(const Round& round) const {
-  return guess_ == InitialGuess::linear_x0 && round.begin + 1 < round.end &&
-         round.end < num_calls_;
+  return options_.initial_guess == InitialGuess::linear_x0 &&
+         round.begin + 1 < round.end && round.end < num_calls_;
 }
 
 void Picard::add_round(int begin, int end, Slot cache) {
@@ -215,15 +211,15 @@ void Picard::add_sweep(Round& round, int index) {
                        point.state, at(round, index + 1).state, point.output});
   task.outputs = {point.swept};
   if (is_last) {  // guesses for every point that may enter
-    const int last = std::min(round.end + window_size_, num_calls_);
+    const int last = std::min(round.end + options_.window_size, num_calls_);
     for (int guess = round.end + 1; guess <= last; ++guess) {
       round.guesses.push_back(book_.new_slot());
     }
-    if (guess_ != InitialGuess::trajectory) {
+    if (options_.initial_guess != InitialGuess::trajectory) {
       task.outputs.append(round.guesses.begin(), round.guesses.end());
     }
   }
-  task.coefficients = coefficients_[static_cast<std::size_t>(index)];
+  task.coefficients = coefficients_.at(static_cast<std::size_t>(index));
   const bool draws_from_first = is_last && draws_line(round);
   if (draws_from_first) {
     const Point& first = round.points.front();
@@ -232,7 +228,7 @@ void Picard::add_sweep(Round& round, int index) {
     task.coefficients.push_back(round.begin);
   }
   point.sweep = book_.add(std::move(task));
-  if (is_last && guess_ == InitialGuess::trajectory) {
+  if (is_last && options_.initial_guess == InitialGuess::trajectory) {
     add_guesses(round.end, point.swept, round.guesses);
   }
   if (memory_ > 1) {
@@ -326,39 +322,35 @@ void Picard::release(const Iterate& iterate) {
 }
 
 void Picard::advance(const Task& done, const std::vector<double>& scalars) {
-  if (done.op == Op::mix || done.op == Op::guess) {
-    for (std::size_t r = 0; r < rounds_.size(); ++r) {
-      while (r < rounds_.size() && take_change(r)) {
-      }
+  if (done.op == Op::sweep) {
+    Point& point = point_of(&Point::sweep, done.id);
+    point.change = change_of(done, scalars);
+    point.has_change = true;
+    if (!point.squares.empty()) {
+      const double rms = scalars[0] * done.coefficients.at(1);
+      point.squares[0] = rms * rms;
     }
-    return;
+  } else if (done.op == Op::residual) {
+    Point& point = point_of(&Point::comparison, done.id);
+    require(1 + scalars.size() == point.squares.size(), Errc::internal,
+            "picard", "a comparison came back without its scalars");
+    std::ranges::copy(scalars, point.squares.begin() + 1);
   }
-  const auto task_of = done.op == Op::sweep      ? &Point::sweep
-                       : done.op == Op::residual ? &Point::comparison
-                                                 : &Point::evaluation;
   for (std::size_t r = 0; r < rounds_.size(); ++r) {
-    const auto point = std::ranges::find(rounds_[r].points, done.id, task_of);
-    if (point != rounds_[r].points.end()) {
-      if (done.op == Op::sweep) {
-        point->change = change_of(done, scalars);
-        point->has_change = true;
-        if (!point->squares.empty()) {
-          const double rms = scalars[0] * done.coefficients.at(1);
-          point->squares[0] = rms * rms;
-        }
-      } else if (done.op == Op::residual) {
-        require(1 + scalars.size() == point->squares.size(), Errc::internal,
-                "picard", "a comparison came back without its scalars");
-        std::ranges::copy(scalars, point->squares.begin() + 1);
-      }
-      while (take_change(r)) {
-      }
-      return;
+    while (r < rounds_.size() && take_change(r)) {
     }
   }
-  // In a cut of an earlier version a round may be over before that.
-  require(done.op->joins(), Errc::corrupt_file, "picard",
-          "a sweep of another window");
+}
+
+/// The point that such a task belongs to.
+Picard::Point& Picard::point_of(std::uint64_t Point::*task, std::uint64_t id) {
+  for (Round& round : rounds_) {
+    const auto point = std::ranges::find(round.points, id, task);
+    if (point != round.points.end()) {
+      return *point;
+    }
+  }
+  throw Error(Errc::corrupt_file, "picard", "a sweep of another window");
 }
 
 Picard::Change Picard::change_of(const Task& sweep,
@@ -373,7 +365,8 @@ Picard::Change Picard::change_of(const Task& sweep,
                 "the model itself fails");
   }
   const bool is_same = scalars[1] != 0;
-  return {is_same, is_same || (tolerance_ > 0 && scalars[0] <= tolerance_)};
+  return {is_same, is_same || (options_.tolerance > 0 &&
+                               scalars[0] <= options_.tolerance)};
 }
 
 /// The change of the next point of a round, in the order of the points. False
@@ -399,8 +392,8 @@ bool Picard::take_change(std::size_t r) {
   const bool is_last = changed == round.end;
   if (round.next_begin != 0) {
     pass_on(r, changed);
-  } else if (const int begin = begin_after(round); begin != 0) {
-    begin_next(r, begin);
+  } else if (is_last || !point.change.passes) {
+    begin_next(r, changed);
   }
   if (is_last) {
     end_sweep(r);
@@ -408,16 +401,7 @@ bool Picard::take_change(std::size_t r) {
   return !is_last;
 }
 
-/// Where the window begins after the round; 0: not known yet from its changes.
-int Picard::begin_after(const Round& round) const {
-  const int last = round.num_swept - 1;
-  if (round.points[static_cast<std::size_t>(last)].change.passes) {
-    return round.begin + round.num_swept == round.end ? round.end : 0;
-  }
-  return round.begin + last + 1;
-}
-
-/// Points up to `begin` are final; later points go on.
+/// Points up to `begin`, the newest that is swept, are final.
 void Picard::begin_next(std::size_t r, int begin) {
   Round& round = rounds_[r];
   round.next_begin = begin;
@@ -442,11 +426,9 @@ void Picard::begin_next(std::size_t r, int begin) {
   if (done()) {
     return;
   }
-  add_round(begin, std::min(begin + window_size_, num_calls_),
+  add_round(begin, std::min(begin + options_.window_size, num_calls_),
             round.points.front().cache);
-  for (int index = begin; index <= round.begin + round.num_swept; ++index) {
-    pass_on(r, index);
-  }
+  pass_on(r, begin);
 }
 
 /// A new value goes into the next round, with the network's output if that is

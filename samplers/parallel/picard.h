@@ -111,12 +111,12 @@ class Picard final : public BookedMethod {
   void compare(Round& round, int index);
   [[nodiscard]] Slot mix(Round& round, int index);
   // Results.
+  [[nodiscard]] Point& point_of(std::uint64_t Point::*task, std::uint64_t id);
   void advance(const Task& done, const std::vector<double>& scalars) override;
   [[nodiscard]] std::int64_t num_missing() const override;
   [[nodiscard]] Change change_of(const Task& sweep,
                                  const std::vector<double>& scalars) const;
   [[nodiscard]] bool take_change(std::size_t r);
-  [[nodiscard]] int begin_after(const Round& round) const;
   void begin_next(std::size_t r, int begin);
   void pass_on(std::size_t r, int index);
   void end_sweep(std::size_t r);
@@ -131,13 +131,9 @@ class Picard final : public BookedMethod {
   static void transfer(Bytes& bytes, Self& self);
 
   MethodOptions options_;
-  int window_size_;
   std::size_t memory_;  ///< iterates of a point that are mixed; 1: none
-  double tolerance_;
   std::vector<Coefficients> coefficients_;  ///< of the sweep from each call
-  InitialGuess guess_;
-  int first_end_;             ///< of the first window
-  std::deque<Round> rounds_;  ///< under way; the oldest first
+  std::deque<Round> rounds_;                ///< under way; the oldest first
 };
 
 }  // namespace troupe::samplers
