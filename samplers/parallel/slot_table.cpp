@@ -10,7 +10,7 @@
 namespace troupe::samplers {
 
 void SlotTable::put(Slot slot, Value value) {
-  std::vector<std::function<void(bool)>> takers;  // called without the lock
+  std::vector<Taker> takers;  // called without the lock
   {
     const std::lock_guard lock(mutex_);
     if (is_erased(slot)) {
@@ -19,18 +19,18 @@ void SlotTable::put(Slot slot, Value value) {
     values_[slot] = std::move(value);
     takers = take_awaiting(slot);
   }
-  for (const auto& taker : takers) {
+  for (const Taker& taker : takers) {
     taker(true);
   }
 }
 
-void SlotTable::await(Slot slot, std::function<void(bool)> then) {
+void SlotTable::await(Slot slot, Taker then) {
   bool is_there = false;
   {
     const std::lock_guard lock(mutex_);
     is_there = has_or_makes(slot);
     if (!is_there && !is_erased(slot) && !is_given_up_) {
-      awaited_.emplace(slot, std::move(then));
+      awaited_[slot].push_back(std::move(then));
       return;
     }
   }
@@ -38,29 +38,22 @@ void SlotTable::await(Slot slot, std::function<void(bool)> then) {
 }
 
 void SlotTable::give_up() {
-  std::multimap<Slot, std::function<void(bool)>> awaited;
+  decltype(awaited_) awaited;
   {
     const std::lock_guard lock(mutex_);
     is_given_up_ = true;
     awaited = std::exchange(awaited_, {});
   }
-  for (const auto& [slot, taker] : awaited) {
-    taker(false);
+  for (const auto& [slot, takers] : awaited) {
+    for (const Taker& taker : takers) {
+      taker(false);
+    }
   }
 }
 
-/// With the lock.
-std::vector<std::function<void(bool)>> SlotTable::take_awaiting(Slot slot) {
-  std::vector<std::function<void(bool)>> takers;
-  if (awaited_.empty()) {
-    return takers;
-  }
-  const auto [first, last] = awaited_.equal_range(slot);
-  for (auto it = first; it != last; ++it) {
-    takers.push_back(std::move(it->second));
-  }
-  awaited_.erase(first, last);
-  return takers;
+std::vector<SlotTable::Taker> SlotTable::take_awaiting(Slot slot) {
+  auto awaiting = awaited_.extract(slot);
+  return awaiting ? std::move(awaiting.mapped()) : std::vector<Taker>();
 }
 
 SlotTable::Value SlotTable::get(Slot slot) const {
@@ -87,14 +80,13 @@ bool SlotTable::has(Slot slot) const {
   return has_or_makes(slot);
 }
 
-/// With the lock.
 bool SlotTable::has_or_makes(Slot slot) const {
   return values_.contains(slot) ||
          (slot == kInitialSlot && initial_ && !is_erased(slot));
 }
 
 void SlotTable::erase(std::span<const Slot> slots) {
-  std::vector<std::function<void(bool)>> takers;  // called without the lock
+  std::vector<Taker> takers;  // called without the lock
   {
     const std::lock_guard lock(mutex_);
     for (const Slot slot : slots) {
@@ -103,12 +95,11 @@ void SlotTable::erase(std::span<const Slot> slots) {
       std::ranges::move(take_awaiting(slot), std::back_inserter(takers));
     }
   }
-  for (const auto& taker : takers) {
+  for (const Taker& taker : takers) {
     taker(false);
   }
 }
 
-/// With the lock.
 void SlotTable::note_erased(Slot slot) {
   if (slot > first_not_erased_) {
     erased_.insert(slot);

@@ -24,6 +24,7 @@ namespace troupe::samplers {
 class SlotTable {
  public:
   using Value = std::variant<SolverState, Tensor, Boundary>;
+  using Taker = std::function<void(bool is_there)>;
 
   SlotTable() = default;
   /// `initial` makes the value of kInitialSlot when somebody first asks for it.
@@ -36,7 +37,7 @@ class SlotTable {
   /// `then` is called once, with whether the value is there: at once if it is
   /// or was erased, else by whoever puts or erases it, or gives the table up.
   /// It must not throw.
-  void await(Slot slot, std::function<void(bool is_there)> then);
+  void await(Slot slot, Taker then);
   /// No value will come any more.
   void give_up();
   /// Errors: Errc::internal when the slot is empty.
@@ -54,11 +55,12 @@ class SlotTable {
   mutable FlatTable<Slot, Value> values_;  ///< find makes the initial one
   Slot first_not_erased_ = 0;              ///< slots mostly die in their order
   std::unordered_set<Slot> erased_;        ///< later ones
-  std::multimap<Slot, std::function<void(bool)>> awaited_;
+  std::map<Slot, std::vector<Taker>> awaited_;
   bool is_given_up_ = false;
 
+  // With the lock.
   [[nodiscard]] bool has_or_makes(Slot slot) const;
-  [[nodiscard]] std::vector<std::function<void(bool)>> take_awaiting(Slot slot);
+  [[nodiscard]] std::vector<Taker> take_awaiting(Slot slot);
   void note_erased(Slot slot);
   [[nodiscard]] bool is_erased(Slot slot) const {
     return slot < first_not_erased_ || erased_.contains(slot);
