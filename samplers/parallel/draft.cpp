@@ -18,13 +18,9 @@ int window_at(const MethodOptions& options, int anchor, int num_calls) {
              : std::min(options.window_size, end - anchor);
 }
 
-/// Draft and refine. From the newest point, the anchor, and a model output
-/// there, the solver makes the next point, and goes on to draft the points
-/// after it by its own steps as if the clean sample stayed the same. The
-/// network evaluates all of them at once, and the solver takes the steps anew
-/// with these outputs, each corrected for the distance of its draft from what
-/// the point has become (OpRun::take_step). So the network is called once for
-/// each step, and a window of one point is the sequential run.
+/// Draft and refine (README.md). A step is corrected for the distance of its
+/// draft from what the point has become (OpRun::take_step), and a window of one
+/// point is the sequential run.
 ///
 /// Anchor::draft: the last draft's output is that of the next anchor.
 /// Anchor::fresh: the next anchor is one step further and evaluated anew, which

@@ -17,19 +17,18 @@ struct Block {
   Slot fine = 0;    ///< the same by all steps
 };
 
-/// Parareal: the run is cut into blocks. One jump over each block gives where
-/// all blocks begin, from there the steps of all blocks are taken at once, and
-/// each iteration corrects the begins from left to right:
+/// Parareal (README.md). Each iteration corrects where blocks begin, from left
+/// to right:
 ///
 ///   begin[n + 1] = steps(old begin[n]) + (jump(new begin[n]) −
 ///                                         jump(old begin[n]))
 ///
-/// After k iterations the first k blocks are exact, and where the last block
-/// ends is an early result. A jump and the first step
-/// of its block share one evaluation of the network. A block's steps begin as
-/// soon as its begin is there, not when all begins are.
+/// with the difference formed first. A jump and the first step of its block
+/// share one evaluation of the network. A block's steps begin as soon as its
+/// begin is there, not when all begins are. Where the last block ends is an
+/// early result of each iteration.
 /// Source: Lions, Maday, Turinici 2001; for diffusion models SRDS,
-/// arXiv:2412.08292. Here the difference of the jumps is formed first.
+/// arXiv:2412.08292.
 TaskList plan_parareal(const MethodOptions& options, int num_calls) {
   check_range("window_size", options.window_size, 1, num_calls,
               "parareal has so many blocks");

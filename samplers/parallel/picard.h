@@ -27,13 +27,11 @@ namespace troupe::samplers {
 /// round before the next. Results are taken in the order of the points; early
 /// results wait for their turn.
 ///
-/// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
-/// (tolerance 0: while their bytes did not change). The first point that fails
-/// becomes `begin` with its new value, whose inputs all passed. The point may
-/// just have moved by any amount. A window of which all points pass is final as
-/// a whole. The scale is Schedule::residual_scale (Accept::first_failing) or
-/// `settled_scale` (settled; samplers/parallel/sweep.h).
-/// Tolerance 0 is bit-equal to sequential and takes one round per model call.
+/// Points pass from `begin` + 1 on by the accept rule (README.md). The first
+/// point that fails becomes `begin` with its new value, whose inputs all
+/// passed: the point may just have moved by any amount. A window of which all
+/// points pass is final as a whole. Tolerance 0 is bit-equal to sequential and
+/// takes one round per model call.
 /// With a memory above 1 the points of the next round, but for its first, are
 /// not what the sweep made of them (x_j): they are mixed of what the last
 /// sweeps made, Anderson's acceleration (samplers/parallel/anderson.h). Results

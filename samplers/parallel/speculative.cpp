@@ -14,17 +14,11 @@
 namespace troupe::samplers {
 namespace {
 
-/// Autospeculative sampling. From the newest point the next ones are drafted
-/// with the noise of their steps, as if the clean sample that the network said
-/// last stayed the same. The network evaluates all drafts at once. Then the
-/// true steps are taken from left to right (Op::verify): a draft is accepted
-/// with the probability min(1, p ÷ q) of its densities under the true step and
-/// under the step that drafted it, two normal distributions of one variance.
-/// The first draft that is not is replaced by its reflection, which together
-/// with the accepted ones has exactly the true step's distribution, and the
-/// drafts after it are dropped. So a round gives between one point and a
-/// window, and samples are distributed as those of the sequential run, whatever
-/// the window. Of a window of one they are the sequential run's bytes.
+/// Autospeculative sampling (README.md). The true steps are taken from left to
+/// right (Op::verify). The first draft that is not accepted is replaced by its
+/// reflection, and the drafts after it are dropped. So a round gives between
+/// one point and a window, and a window of one gives the sequential run's
+/// bytes.
 ///
 /// The steps, their noise and the numbers that decide are named by sample and
 /// call, and a round begins when all tasks of the round before are done: so

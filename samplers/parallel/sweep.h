@@ -6,13 +6,11 @@
 
 namespace troupe::samplers {
 
-/// Coefficients of the sweep that leads on from a call: J and the scale of its
-/// residual. J is 1 (Carry::identity), the solver's a_j (coefficient) or the
-/// ratio of √(α² + σ²) after and before the step (deviation; 0 where a step
-/// begins at SolverRow's anchor, which the sweep has corrected already: with 1
-/// no change of UniPC's latents ever fades); of call 0, where every round has
-/// the same state, 0. The scale is `settled_scale`
-/// (Accept::settled) or Schedule::residual_scale (first_failing).
+/// Coefficients of the sweep that leads on from a call: J, by the policy of
+/// MethodOptions::carry, and the scale of its residual, by the accept rule
+/// (README.md). J is 0 for call 0, where every round has the same state, and
+/// for Carry::deviation where a step begins at SolverRow's anchor, which the
+/// sweep has corrected already: with 1 no change of UniPC's latents ever fades.
 [[nodiscard]] Coefficients sweep_coefficients(const MethodOptions& options,
                                               const Schedule& schedule,
                                               int call);
