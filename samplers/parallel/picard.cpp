@@ -7,7 +7,6 @@
 
 #include "samplers/parallel/cache.h"
 #include "samplers/parallel/check_range.h"
-#include "samplers/parallel/sweep.h"
 
 namespace troupe::samplers {
 namespace {

@@ -1,11 +1,10 @@
-#include "samplers/parallel/sweep.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "kernels/copy.h"
 #include "samplers/parallel/op_run.h"
+#include "samplers/parallel/picard.h"
 
 namespace troupe::samplers {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "samplers/parallel/sweep.h"
+#include "samplers/parallel/picard.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/sampler_support.h"
 #include "tests/parallel/run_local.h"

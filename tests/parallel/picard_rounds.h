@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "samplers/parallel/picard.h"
-#include "samplers/parallel/sweep.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/core/error.h"
-#include "samplers/parallel/sweep.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
