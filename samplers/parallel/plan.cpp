@@ -1,6 +1,7 @@
 #include "samplers/parallel/plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <utility>
@@ -52,38 +53,34 @@ void Plan::drop_unneeded() {
   for (const Slot slot : list_.early_results_) {
     is_needed[slot] = true;
   }
-  std::vector<Task> needed;
+  const auto is_task_needed = [&](const Task& task) {
+    return std::ranges::any_of(task.outputs,
+                               [&](Slot slot) { return is_needed[slot]; });
+  };
   for (std::size_t i = list_.tasks_.size(); i-- > 0;) {
-    Task& task = list_.tasks_[i];
-    if (std::ranges::any_of(task.outputs,
-                            [&](Slot slot) { return is_needed[slot]; })) {
+    if (const Task& task = list_.tasks_[i]; is_task_needed(task)) {
       for (const Slot slot : task.inputs) {
         is_needed[slot] = true;
       }
-      needed.push_back(std::move(task));
     }
   }
-  std::ranges::reverse(needed);
-  list_.tasks_ = std::move(needed);
+  std::erase_if(list_.tasks_, std::not_fn(is_task_needed));
 }
 
 void Plan::sort_by_rounds() {
   std::vector<int> round_of(list_.next_slot_);
-  std::vector<std::pair<int, Task>> tasks;
-  for (Task& task : list_.tasks_) {
+  for (const Task& task : list_.tasks_) {
     int round = 0;
     for (const Slot slot : task.inputs) {
       round = std::max(round, round_of[slot]);
     }
-    round += task.op->joins() ? 1 : 0;
     for (const Slot slot : task.outputs) {
-      round_of[slot] = round;
+      round_of[slot] = round + (task.op->joins() ? 1 : 0);
     }
-    tasks.emplace_back(round, std::move(task));
   }
-  std::ranges::stable_sort(tasks, {}, &std::pair<int, Task>::first);
-  std::ranges::transform(tasks, list_.tasks_.begin(),
-                         [](auto& task) { return std::move(task.second); });
+  std::ranges::stable_sort(list_.tasks_, {}, [&](const Task& task) {
+    return round_of[task.outputs.front()];
+  });
 }
 
 void Plan::connect() {
