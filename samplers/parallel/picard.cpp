@@ -77,13 +77,12 @@ void Picard::transfer(Bytes& bytes, Self& self) {
       bytes.number(round.cache);
     }
     transfer_all(bytes, round.begin, round.end, round.num_swept,
-                 round.next_begin, round.drops_first, round.guesses);
+                 round.next_begin, round.guesses);
     for (auto& point : round.points) {
       transfer_all(bytes, point.state, point.output, point.evaluation,
                    point.sweep, point.swept, point.has_change,
-                   point.change.is_same, point.change.passes,
-                   point.drops_output, point.comparison, point.residual,
-                   point.squares);
+                   point.change.is_same, point.change.passes, point.comparison,
+                   point.residual, point.squares);
       bytes.length(point.older);
       for (auto& iterate : point.older) {
         transfer_all(bytes, iterate.state, iterate.residual, iterate.squares);
@@ -140,7 +139,7 @@ bool Picard::is_whole(const Round& round) const {
   return false;
 }
 
-// ---- rounds: tasks that follow from results, release of unread values
+// ---- rounds: tasks that follow from results, and what they may still read
 
 Picard::Point& Picard::at(Round& round, int index) {
   return round.points.at(static_cast<std::size_t>(index - round.begin));
@@ -179,7 +178,6 @@ void Picard::evaluate(Round& round, int index) {
   Task task =
       evaluation(options_, index, num_calls_, point.state,
                  before != kNoSlot ? std::optional(before) : std::nullopt);
-  const Slot old = point.cache;
   point.output = book_.new_slot();
   task.outputs = {point.output};
   if (leaves_cache(options_, index, num_calls_)) {
@@ -187,19 +185,10 @@ void Picard::evaluate(Round& round, int index) {
     task.outputs.push_back(point.cache);
   }
   point.evaluation = book_.add(std::move(task));
-  release_cache(old);
   ++evaluations_;
 }
 
-/// No later evaluation reads the cache. kNoSlot: there is no cache.
-void Picard::release_cache(Slot cache) {
-  if (cache != kNoSlot) {
-    book_.release(cache);
-  }
-}
-
-/// From a point to the next, whose values in this round are known. Nobody reads
-/// the point's old value after that.
+/// From a point to the next, whose values in this round are known.
 void Picard::add_sweep(Round& round, int index) {
   Point& point = at(round, index);
   const bool is_first = index == round.begin;
@@ -219,8 +208,7 @@ void Picard::add_sweep(Round& round, int index) {
     }
   }
   task.coefficients = coefficients_.at(static_cast<std::size_t>(index));
-  const bool draws_from_first = is_last && draws_line(round);
-  if (draws_from_first) {
+  if (is_last && draws_line(round)) {
     const Point& first = round.points.front();
     task.inputs.push_back(first.state);
     task.inputs.push_back(first.output);
@@ -232,23 +220,6 @@ void Picard::add_sweep(Round& round, int index) {
   }
   if (memory_ > 1) {
     compare(round, index);
-  }
-  // The first point's value is the result until another is final. In the first
-  // round all points have it.
-  if (!is_first) {
-    release_state(point);
-  }
-  if (is_last) {
-    release_state(at(round, index + 1));
-  }
-  if ((is_first && !draws_line(round)) || point.drops_output) {
-    book_.release(point.output);
-  }
-  if (draws_from_first) {
-    book_.release(round.points.front().output);
-    if (round.drops_first) {
-      book_.release(round.points.front().state);
-    }
   }
 }
 
@@ -269,7 +240,6 @@ void Picard::add_guesses(int from, Slot state, std::span<const Slot> guesses) {
 void Picard::compare(Round& round, int index) {
   Point& point = at(round, index);
   const Point& next = at(round, index + 1);
-  book_.hold(point.swept);  // as an iterate
   point.residual = book_.new_slot();
   point.squares.resize(1 + next.older.size());
   Task task =
@@ -313,11 +283,6 @@ std::vector<Iterate> Picard::iterates(Round& round, int index) {
   const std::vector<Iterate>& older = at(round, index).older;
   all.insert(all.end(), older.begin(), older.end());
   return all;
-}
-
-void Picard::release(const Iterate& iterate) {
-  book_.release(iterate.state);
-  book_.release(iterate.residual);
 }
 
 void Picard::advance(const Task& done, const std::vector<double>& scalars) {
@@ -404,22 +369,6 @@ bool Picard::take_change(std::size_t r) {
 void Picard::begin_next(std::size_t r, int begin) {
   Round& round = rounds_[r];
   round.next_begin = begin;
-  for (int index = round.begin + 1; index < begin; ++index) {
-    book_.release(at(round, index - 1).swept);
-    release_output(round, index);
-    release_cache(at(round, index).cache);
-  }
-  for (int index = round.begin + 1; memory_ > 1 && index <= begin; ++index) {
-    std::ranges::for_each(iterates(round, index),
-                          [this](const Iterate& one) { release(one); });
-  }
-  // Its last sweep may still be to come: then not all its points are known.
-  round.drops_first =
-      draws_line(round) &&
-      round.begin + static_cast<int>(round.points.size()) <= round.end;
-  if (!round.drops_first) {
-    book_.release(result_);
-  }
   result_ = at(round, begin - 1).swept;
   begin_ = begin;
   if (done()) {
@@ -436,12 +385,7 @@ void Picard::pass_on(std::size_t r, int index) {
   Round& round = rounds_[r];
   const Point& left = at(round, index - 1);
   const Slot cache = at(round, index).cache;
-  Slot output = kNoSlot;
-  if (left.change.is_same && index < round.end) {
-    output = at(round, index).output;
-  } else {
-    release_output(round, index);
-  }
+  const Slot output = left.change.is_same ? at(round, index).output : kNoSlot;
   Round& next = rounds_[r + 1];
   if (memory_ == 1 || index == next.begin) {
     enter(next, left.swept, output, cache);
@@ -449,10 +393,7 @@ void Picard::pass_on(std::size_t r, int index) {
   }
   const Slot mixed = mix(round, index);
   std::vector<Iterate> older = iterates(round, index);
-  if (older.size() == memory_) {
-    release(older.back());
-    older.pop_back();
-  }
+  older.resize(std::min(older.size(), memory_ - 1));
   enter(next, mixed, output, cache, std::move(older));
 }
 
@@ -460,40 +401,52 @@ void Picard::pass_on(std::size_t r, int index) {
 void Picard::end_sweep(std::size_t r) {
   require(r == 0, Errc::internal, "picard", "a round overtakes another");
   const Round& round = rounds_.front();
-  release_cache(round.points.front().cache);
-  for (std::size_t i = 0; i < round.guesses.size(); ++i) {
-    Round& next = rounds_[1];
-    if (round.end + 1 + static_cast<int>(i) <= next.end) {
-      enter(next, round.guesses[i]);
-    } else {
-      book_.release(round.guesses[i]);
+  int index = round.end;
+  for (const Slot guess : round.guesses) {
+    if (++index <= rounds_[1].end) {
+      enter(rounds_[1], guess);
     }
   }
   rounds_.pop_front();
 }
 
-/// The last task that reads the point's value before the sweep is there. What
-/// the round before made of the point is then read as an iterate alone.
-void Picard::release_state(const Point& point) {
-  if (point.state != result_) {
-    book_.release(point.state);
+std::vector<Slot> Picard::kept_slots() const {
+  std::vector<Slot> kept;
+  for (const Round& round : rounds_) {
+    kept.insert(kept.end(), round.guesses.begin(), round.guesses.end());
+    const std::size_t known = round.points.size();
+    const bool is_line_to_come =
+        draws_line(round) && round.begin + static_cast<int>(known) <= round.end;
+    for (std::size_t i = 0; i < known; ++i) {
+      const Point& point = round.points[i];
+      const int index = round.begin + static_cast<int>(i);
+      const bool is_sweep_to_come = point.sweep == 0 && index < round.end;
+      if (is_sweep_to_come || (i == 0 && is_line_to_come)) {
+        kept.insert(kept.end(), {point.state, point.output});
+      }
+      if (i == 0) {
+        kept.push_back(point.cache);  // for points that enter the next round
+        continue;
+      }
+      const Point& left = round.points[i - 1];
+      if (is_sweep_to_come) {
+        kept.push_back(left.swept);
+      }
+      // A point that is final, or in the next round, is no more this round's.
+      if (round.next_begin == 0 || index > round.begin + round.num_swept) {
+        kept.insert(kept.end(),
+                    {left.swept, left.residual, point.output, point.cache});
+        for (const Iterate& iterate : point.older) {
+          kept.insert(kept.end(), {iterate.state, iterate.residual});
+        }
+      }
+    }
   }
-  if (!point.older.empty() && point.older.front().state != point.state) {
-    book_.release(point.older.front().state);
-  }
-}
-
-/// No later round reads the output; this round may still read it.
-void Picard::release_output(Round& round, int index) {
-  if (index == round.end) {
-    return;  // there is none
-  }
-  Point& point = at(round, index);
-  if (point.sweep != 0) {
-    book_.release(point.output);
-  } else {
-    point.drops_output = true;
-  }
+  // Only the result keeps the initial state: the first round has all its tasks
+  // at once.
+  std::erase(kept, kNoSlot);
+  kept.push_back(result_);
+  return kept;
 }
 
 // ---- the rows
@@ -606,7 +559,7 @@ double picard_work(const MethodOptions& options, int num_calls,
 
 extern constexpr MethodRow kPicard{
     .name = "picard",
-    .snapshot_format = 6,
+    .snapshot_format = 7,
     .options = "window tolerance carry guess guess-from accept",
     .modifiers = "cache",
     .spreads = true,
@@ -630,7 +583,7 @@ extern constexpr MethodRow kPicard{
 extern constinit const MethodRow kTaa = [] {
   MethodRow row = kPicard;
   row.name = "taa";
-  row.snapshot_format = 1;
+  row.snapshot_format = 2;
   row.options = "window memory tolerance carry guess guess-from accept";
   row.modifiers = "";
   row.least_work = nullptr;

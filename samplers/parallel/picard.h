@@ -100,7 +100,6 @@ class Picard final : public BookedMethod {
     MeanSquares squares = {};  ///< the first comes from the sweep
     /// Of this point, by the rounds before; the newest first.
     std::vector<Iterate> older = {};
-    bool drops_output = false;  ///< no later round reads it
   };
   struct Round {
     int begin = 0;
@@ -113,8 +112,6 @@ class Picard final : public BookedMethod {
     std::vector<Slot> guesses = {};  ///< of points after end
     int num_swept = 0;               ///< points whose results are taken
     int next_begin = 0;              ///< of the round after it; 0: not known
-    bool drops_first =
-        false;  ///< its first value, when the last sweep is there
   };
 
   [[nodiscard]] static Point& at(Round& round, int index);
@@ -125,7 +122,6 @@ class Picard final : public BookedMethod {
   void enter(Round& round, Slot state, Slot output = kNoSlot,
              Slot cache = kNoSlot, std::vector<Iterate> older = {});
   void evaluate(Round& round, int index);
-  void release_cache(Slot cache);
   void add_sweep(Round& round, int index);
   void add_guesses(int from, Slot state, std::span<const Slot> guesses);
   void compare(Round& round, int index);
@@ -133,6 +129,7 @@ class Picard final : public BookedMethod {
   // Results.
   [[nodiscard]] Point& point_of(std::uint64_t Point::*task, std::uint64_t id);
   void advance(const Task& done, const std::vector<double>& scalars) override;
+  [[nodiscard]] std::vector<Slot> kept_slots() const override;
   [[nodiscard]] std::int64_t num_missing() const override;
   [[nodiscard]] Change change_of(const Task& sweep,
                                  const std::vector<double>& scalars) const;
@@ -140,10 +137,7 @@ class Picard final : public BookedMethod {
   void begin_next(std::size_t r, int begin);
   void pass_on(std::size_t r, int index);
   void end_sweep(std::size_t r);
-  void release_state(const Point& point);
-  void release_output(Round& round, int index);
-  [[nodiscard]] std::vector<Iterate> iterates(Round& round, int index);
-  void release(const Iterate& iterate);
+  [[nodiscard]] static std::vector<Iterate> iterates(Round& round, int index);
 
   [[nodiscard]] bool is_whole(const Round& round) const;
   /// Writes or reads it all.

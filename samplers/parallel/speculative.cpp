@@ -73,6 +73,7 @@ class Speculative final : public BookedMethod {
   void begin_round();
   void end_round();
   void advance(const Task& done, const std::vector<double>& scalars) override;
+  [[nodiscard]] std::vector<Slot> kept_slots() const override;
   [[nodiscard]] std::int64_t num_missing() const override;
 
   int window_size_;
@@ -148,29 +149,23 @@ void Speculative::end_round() {
       std::find_if(round_.begin(), round_.end() - 1,
                    [](const Point& point) { return !point.passes; });
   const Slot state = last == round_.begin() ? result_ : std::prev(last)->next;
-  std::vector<Slot> slots = {result_};
-  if (begin_ > 0) {
-    slots.insert(slots.end(), {last_state_, last_output_});
-  }
-  for (const Point& point : round_) {
-    slots.insert(slots.end(), {point.output, point.next});
-    if (point.draft != result_) {
-      slots.push_back(point.draft);
-    }
-  }
   begin_ += static_cast<int>(last - round_.begin()) + 1;
   result_ = last->next;
   last_state_ = state;
   last_output_ = last->output;
-  for (const Slot slot : slots) {
-    const bool is_read_next =
-        !done() && (slot == last_state_ || slot == last_output_);
-    if (slot != result_ && !is_read_next) {
-      book_.release(slot);
-    }
-  }
   round_.clear();
   begin_round();
+}
+
+std::vector<Slot> Speculative::kept_slots() const {
+  std::vector<Slot> kept = {result_};
+  if (begin_ > 0 && !done()) {
+    kept.insert(kept.end(), {last_state_, last_output_});
+  }
+  for (const Point& point : round_) {
+    kept.insert(kept.end(), {point.draft, point.output, point.next});
+  }
+  return kept;
 }
 
 /// A verification's result is final once all before it have passed.
@@ -373,6 +368,7 @@ void run_verify(const OpRun& run, OpTasks tasks) {
 
 extern constinit const MethodRow kSpeculative{
     .name = "speculative",
+    .snapshot_format = 2,
     .options = "window",
     .spreads = true,
     .may_end_early = true,

@@ -7,9 +7,6 @@
 namespace troupe::samplers {
 namespace {
 
-/// Of one slot, in snapshots.
-constexpr std::uint64_t kMostHolds = 2;
-
 /// Writes or reads a task.
 template <typename Bytes, typename TaskType>
 void transfer_task(Bytes& bytes, TaskType& task) {
@@ -55,21 +52,6 @@ void TaskBook::open(Task task) {
   open_[id] = std::move(opened);
 }
 
-void TaskBook::release(Slot slot) {
-  SlotUse& use = slots_.at(slot);
-  --use.holds;
-  bury_if_dead(slot, use);
-}
-
-void TaskBook::hold(Slot slot) { ++slots_.at(slot).holds; }
-
-void TaskBook::bury_if_dead(Slot slot, const SlotUse& use) {
-  if (use.is_made && use.holds == 0 && use.readers == 0) {
-    dead_.push_back(slot);
-    slots_.erase(slot);
-  }
-}
-
 std::vector<Task> TaskBook::take(int max_open) {
   std::vector<Task> tasks;
   const auto take_if = [&](const auto& is_wanted) {
@@ -100,24 +82,33 @@ std::optional<Task> TaskBook::finish(const TaskResult& result) {
   Task task = open_.take(result.id)->task;
   --num_out_;
   for (const Slot slot : task.outputs) {
-    SlotUse& use = slots_.at(slot);
-    use.is_made = true;
+    slots_.at(slot).is_made = true;
     for (const std::uint64_t id : waiting_) {
       OpenTask& waiting = open_.at(id);
       waiting.missing -= static_cast<std::size_t>(
           std::ranges::count(waiting.task.inputs, slot));
     }
-    bury_if_dead(slot, use);
   }
   for (const Slot slot : task.inputs) {
-    SlotUse& use = slots_.at(slot);
-    --use.readers;
-    bury_if_dead(slot, use);
+    --slots_.at(slot).readers;
   }
   return task;
 }
 
-Slots TaskBook::take_dead() { return std::exchange(dead_, {}); }
+Slots TaskBook::bury(std::vector<Slot> kept) {
+  std::ranges::sort(kept);
+  Slots dead;
+  for (const auto& [slot, use] : slots_) {
+    if (use.is_made && use.readers == 0 &&
+        !std::ranges::binary_search(kept, slot)) {
+      dead.push_back(slot);
+    }
+  }
+  for (const Slot slot : dead) {
+    slots_.erase(slot);
+  }
+  return dead;
+}
 
 bool TaskBook::is_made(Slot slot) const {
   const SlotUse* const found = slots_.find(slot);
@@ -140,8 +131,7 @@ void TaskBook::transfer(ByteWriter& out) const {
   transfer_all(out, next_id_, next_slot_);
   out.length(slots_);
   for (const auto& [slot, use] : slots_) {
-    out.number(std::uint64_t{slot} * (kMostHolds + 1) +
-               static_cast<std::uint64_t>(use.holds));
+    out.number(slot);
   }
   out.length(open_);
   for (const auto& [id, open] : open_) {
@@ -154,12 +144,9 @@ void TaskBook::transfer(ByteReader& in) {
   transfer_all(in, next_id_, next_slot_);
   slots_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
-    std::uint64_t packed = 0;
-    in.number(packed, (std::uint64_t{std::numeric_limits<Slot>::max()} + 1) *
-                              (kMostHolds + 1) -
-                          1);
-    slots_[static_cast<Slot>(packed / (kMostHolds + 1))] = {
-        .is_made = true, .holds = static_cast<int>(packed % (kMostHolds + 1))};
+    Slot slot = 0;
+    in.number(slot);
+    slots_[slot].is_made = true;
   }
   const auto use_of = [this](Slot slot) -> SlotUse& {
     SlotUse* const found = slots_.find(slot);
@@ -193,7 +180,7 @@ std::optional<Slots> BookedMethod::apply(const TaskResult& result) {
   }
   reused_ += has_reused(*done, result.scalars) ? 1 : 0;
   advance(*done, result.scalars);
-  return book_.take_dead();
+  return book_.bury(kept_slots());
 }
 
 Progress BookedMethod::progress() const {

@@ -23,20 +23,15 @@ class TaskBook {
   /// Opens a task and returns its id; 0 asks for the next free one. Its inputs
   /// are made, or are outputs of tasks that were added before.
   std::uint64_t add(Task task);
-  /// Declares that no later task reads the slot and that the slot is not the
-  /// result. The slot dies when its last reader is finished, if it is made.
-  void release(Slot slot);
-  /// One more `release` is needed: the slot has two uses that end in any order.
-  void hold(Slot slot);
-
   /// Open tasks that were not handed out yet: first tasks with complete inputs,
   /// then other tasks while fewer than `max_open` are out; each group in the
   /// order of addition.
   [[nodiscard]] std::vector<Task> take(int max_open);
   /// Closes the task of a result; nothing when the result is to be dropped.
   [[nodiscard]] std::optional<Task> finish(const TaskResult& result);
-  /// Slots that died since the last call.
-  [[nodiscard]] Slots take_dead();
+  /// Drops slots that are made, and that neither an open task reads nor the
+  /// caller keeps, and returns them.
+  Slots bury(std::vector<Slot> kept);
 
   [[nodiscard]] bool is_open(std::uint64_t id) const {
     return open_.contains(id);
@@ -71,17 +66,14 @@ class TaskBook {
   struct SlotUse {
     int readers = 0;  ///< open tasks that read it
     bool is_made = false;
-    int holds = 1;  ///< calls of `release` to come
   };
 
-  void bury_if_dead(Slot slot, const SlotUse& use);
   void open(Task task);
 
   FlatTable<std::uint64_t, OpenTask> open_;
   std::vector<std::uint64_t> waiting_;  ///< open, not out, in order
   int num_out_ = 0;
   FlatTable<Slot, SlotUse> slots_;
-  Slots dead_;
   std::uint64_t next_id_ = 1;
   Slot next_slot_ = kInitialSlot + 1;
 };
@@ -100,10 +92,11 @@ class BookedMethod : public Method {
  protected:
   explicit BookedMethod(int num_calls) : num_calls_(num_calls) {}
 
-  /// The task is done: issues tasks that have become possible, and releases
-  /// slots without readers.
+  /// The task is done: issues tasks that have become possible.
   virtual void advance(const Task& done,
                        const std::vector<double>& scalars) = 0;
+  /// The slots that are the result, or that tasks still to be issued may read.
+  [[nodiscard]] virtual std::vector<Slot> kept_slots() const = 0;
   /// Evaluations that were issued, and of which no result shows that they have
   /// run.
   [[nodiscard]] virtual std::int64_t num_missing() const = 0;
