@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include "kernels/core/text.h"
-#include "samplers/option_fields.h"
 #include "samplers/parallel/cache.h"
 #include "samplers/parallel/method.h"
 #include "samplers/parallel/plan.h"
@@ -141,33 +140,6 @@ bool keeps_skips(const MethodOptions& options, int segment) {
 bool takes_skips(const MethodOptions& options, int segment) {
   return options.cut == CutShape::onion &&
          segment >= num_network_parts(options);
-}
-
-void apply_choices(const MethodChoices& choices, MethodOptions& options) {
-  const auto put = [](FieldKey, const auto& choice, auto& option) {
-    option = choice.value_or(option);
-  };
-  visit_choices(put, choices, options);
-  if (choices.ages.size() == 1) {
-    options.age = choices.ages.front();
-  } else if (!choices.ages.empty()) {
-    options.ages = choices.ages;
-  }
-  if (!choices.segment_speeds.empty()) {
-    options.segment_speeds = choices.segment_speeds;
-  }
-}
-
-MethodChoices choices_of(const MethodOptions& options) {
-  MethodChoices choices;
-  choices.kind = options.kind;
-  const auto put = [](FieldKey, auto& choice, const auto& option) {
-    choice = option;
-  };
-  visit_choices(put, choices, options);
-  choices.segment_speeds = options.segment_speeds;
-  choices.ages = options.ages.empty() ? std::vector{options.age} : options.ages;
-  return choices;
 }
 
 }  // namespace troupe::samplers
