@@ -261,7 +261,7 @@ PlannedMethod::PlannedMethod(std::shared_ptr<const Plan> plan)
     slots_[slot].readers_left =
         static_cast<int>(plan_->readers_of(slot).size());
   }
-  slots_[kInitialSlot].is_made = true;
+  slots_[kInitialSlot].is_live = true;
   for (int i = 0; i < plan_->size(); ++i) {
     ++missing_[static_cast<std::size_t>(plan_->node(i).needed_by)];
     at(i).inputs_missing = static_cast<int>(std::ranges::count_if(
@@ -323,7 +323,7 @@ void PlannedMethod::finish(int index) {
   const Plan::Node& node = plan_->node(index);
   at(index).state = State::done;
   for (const Slot slot : task.outputs) {
-    slots_[slot].is_made = true;
+    slots_[slot].is_live = true;
     for (const int reader : plan_->readers_of(slot)) {
       if (--at(reader).inputs_missing == 0) {
         startable_.push_back(reader);
@@ -364,9 +364,8 @@ void PlannedMethod::note_run(int index) {
 
 void PlannedMethod::bury_if_dead(Slot slot, Slots& dead) {
   SlotStatus& status = slots_[slot];
-  if (status.is_made && !status.is_dead && status.readers_left == 0 &&
-      slot != result_) {
-    status.is_dead = true;
+  if (status.is_live && status.readers_left == 0 && slot != result_) {
+    status.is_live = false;
     dead.push_back(slot);
   }
 }
@@ -390,7 +389,7 @@ std::vector<int> PlannedMethod::points() const {
 std::vector<Slot> PlannedMethod::live_slots() const {
   std::vector<Slot> live;
   for (Slot slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].is_made && !slots_[slot].is_dead) {
+    if (slots_[slot].is_live) {
       live.push_back(slot);
     }
   }

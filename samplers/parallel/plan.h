@@ -164,8 +164,7 @@ class PlannedMethod final : public Method {
   };
   struct SlotStatus {
     int readers_left = 0;  ///< that are not done
-    bool is_made = false;
-    bool is_dead = false;
+    bool is_live = false;  ///< made, and not dead
   };
 
   [[nodiscard]] TaskStatus& at(int task) {
