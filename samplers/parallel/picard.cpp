@@ -276,15 +276,6 @@ Slot Picard::mix(Round& round, int index) {
   return mixed;
 }
 
-/// What this round's sweep made of a point, and the sweeps before.
-std::vector<Iterate> Picard::iterates(Round& round, int index) {
-  const Point& left = at(round, index - 1);
-  std::vector<Iterate> all = {{left.swept, left.residual, left.squares}};
-  const std::vector<Iterate>& older = at(round, index).older;
-  all.insert(all.end(), older.begin(), older.end());
-  return all;
-}
-
 void Picard::advance(const Task& done, const std::vector<double>& scalars) {
   if (done.op == Op::sweep) {
     Point& point = point_of(&Point::sweep, done.id);
@@ -384,17 +375,18 @@ void Picard::begin_next(std::size_t r, int begin) {
 void Picard::pass_on(std::size_t r, int index) {
   Round& round = rounds_[r];
   const Point& left = at(round, index - 1);
-  const Slot cache = at(round, index).cache;
-  const Slot output = left.change.is_same ? at(round, index).output : kNoSlot;
+  const Point& here = at(round, index);
+  const Slot output = left.change.is_same ? here.output : kNoSlot;
   Round& next = rounds_[r + 1];
   if (memory_ == 1 || index == next.begin) {
-    enter(next, left.swept, output, cache);
+    enter(next, left.swept, output, here.cache);
     return;
   }
   const Slot mixed = mix(round, index);
-  std::vector<Iterate> older = iterates(round, index);
+  std::vector<Iterate> older = here.older;
+  older.insert(older.begin(), {left.swept, left.residual, left.squares});
   older.resize(std::min(older.size(), memory_ - 1));
-  enter(next, mixed, output, cache, std::move(older));
+  enter(next, mixed, output, here.cache, std::move(older));
 }
 
 /// All points of the oldest round are swept: others may enter the window.

@@ -137,7 +137,6 @@ class Picard final : public BookedMethod {
   void begin_next(std::size_t r, int begin);
   void pass_on(std::size_t r, int index);
   void end_sweep(std::size_t r);
-  [[nodiscard]] static std::vector<Iterate> iterates(Round& round, int index);
 
   [[nodiscard]] bool is_whole(const Round& round) const;
   /// Writes or reads it all.

@@ -21,19 +21,12 @@ void transfer_task(Bytes& bytes, TaskType& task) {
 
 }  // namespace
 
-Slot TaskBook::new_slot() {
-  (void)slots_[next_slot_];
-  return next_slot_++;
-}
-
 std::uint64_t TaskBook::add(Task task) {
-  if (task.id == 0) {
-    task.id = next_id_++;
-  }
+  const std::uint64_t id = next_id_++;
+  task.id = id;
   for (const Slot slot : task.outputs) {
     (void)slots_[slot];
   }
-  const std::uint64_t id = task.id;
   open(std::move(task));
   return id;
 }

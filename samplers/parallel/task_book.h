@@ -19,9 +19,10 @@ class TaskBook {
  public:
   TaskBook() { slots_[kInitialSlot].is_made = true; }
 
-  [[nodiscard]] Slot new_slot();
-  /// Opens a task and returns its id; 0 asks for the next free one. Its inputs
-  /// are made, or are outputs of tasks that were added before.
+  /// For an output of a task.
+  [[nodiscard]] Slot new_slot() { return next_slot_++; }
+  /// Opens a task and returns its new id. Its inputs are made, or are outputs
+  /// of tasks that were added before.
   std::uint64_t add(Task task);
   /// Open tasks that were not handed out yet: first tasks with complete inputs,
   /// then other tasks while fewer than `max_open` are out; each group in the
