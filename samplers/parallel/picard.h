@@ -118,7 +118,6 @@ class Picard final : public BookedMethod {
   /// The sweep of its last point reads its first point, too, for the guesses.
   [[nodiscard]] bool draws_line(const Round& round) const;
   // Tasks.
-  void add_round(int begin, int end, Slot cache = kNoSlot);
   void enter(Round& round, Slot state, Slot output = kNoSlot,
              Slot cache = kNoSlot, std::vector<Iterate> older = {});
   void evaluate(Round& round, int index);

@@ -215,16 +215,13 @@ void Speculative::restore(const std::string& bytes) {
 
 /// The round and the book agree.
 bool Speculative::is_whole() const {
-  const bool knows_last =
-      begin_ == 0 || done() ||
-      (book_.has_slot(last_state_) && book_.has_slot(last_output_));
-  return book_.has_slot(result_) && knows_last &&
-         book_.has_open() == !round_.empty() &&
+  return book_.has_open() == !round_.empty() &&
          (round_.empty() || round_.size() == round_size()) &&
+         std::ranges::all_of(
+             kept_slots(),
+             [this](Slot slot) { return book_.has_slot(slot); }) &&
          std::ranges::all_of(round_, [this](const Point& point) {
-           return book_.has_slot(point.draft) && book_.has_slot(point.output) &&
-                  book_.has_slot(point.next) &&
-                  book_.has_given(point.evaluation) &&
+           return book_.has_given(point.evaluation) &&
                   book_.has_given(point.verification);
          });
 }
