@@ -85,13 +85,9 @@ void Plan::sort_by_rounds() {
 
 void Plan::connect() {
   nodes_.resize(list_.tasks_.size());
-  const auto task_making = [this](Slot slot) -> Task& {
-    return list_.tasks_[static_cast<std::size_t>(maker_of(slot))];
-  };
   for (int i = 0; i < size(); ++i) {
     Task& task = list_.tasks_[static_cast<std::size_t>(i)];
     task.id = static_cast<std::uint64_t>(i) + 1;
-    task.is_on_chain = false;
     for (const Slot slot : task.inputs) {
       readers_[slot].push_back(i);
     }
@@ -100,28 +96,28 @@ void Plan::connect() {
     }
   }
   for (int p = 0; p < num_points(); ++p) {
-    const Slot slot = slot_of_point(p);
-    nodes_[static_cast<std::size_t>(maker_of(slot))].point = p;
-    task_making(slot).is_on_chain = true;
+    nodes_[static_cast<std::size_t>(maker_of(slot_of_point(p)))].point = p;
   }
   for (const Slot slot : list_.early_results_) {
-    task_making(slot).is_early_result = true;
+    list_.tasks_[static_cast<std::size_t>(maker_of(slot))].is_early_result =
+        true;
   }
   std::map<int, int> depth_of_part;
   for (int i = 0; i < size(); ++i) {
     Node& node = nodes_[static_cast<std::size_t>(i)];
-    for (const Slot slot : task(i).inputs) {
+    Task& task = list_.tasks_[static_cast<std::size_t>(i)];
+    task.is_on_chain = node.point >= 0;
+    for (const Slot slot : task.inputs) {
       if (const int maker = maker_of(slot); maker != kNoTask) {
         const Node& before = this->node(maker);
         node.after = std::max({node.after, before.after, before.point});
         node.depth = std::max(node.depth, before.depth);
       }
     }
-    if (task(i).op->joins()) {
-      const int segments =
-          task(i).op->work == Work::network ? num_segments_ : 1;
-      node.units = task(i).branch == Branch::guided ? 2 * segments : segments;
-      int& of_part = depth_of_part[task(i).part];
+    if (task.op->joins()) {
+      const int segments = task.op->work == Work::network ? num_segments_ : 1;
+      node.units = task.branch == Branch::guided ? 2 * segments : segments;
+      int& of_part = depth_of_part[task.part];
       node.depth =
           (kind()->spreads ? node.depth : std::max(node.depth, of_part)) +
           segments;
