@@ -19,15 +19,6 @@ T read(const QueuedTasks& queued, const BoundTask& bound, Slot slot) {
 
 }  // namespace
 
-Error non_finite_error(std::uint64_t sample_index, int call,
-                       const Schedule& schedule) {
-  return {Errc::non_finite, "step",
-          "the latents of sample " + std::to_string(sample_index) +
-              " are not finite after step " + std::to_string(call + 1) +
-              " of " + std::to_string(schedule.num_model_calls()),
-          "check the weights with `troupe inspect`, or use --dtype f32"};
-}
-
 Tensor OpRun::tensor(const BoundTask& bound, std::size_t input) const {
   return kernels::borrow(
       ctx, read<Tensor>(queued, bound, bound.task.inputs.at(input)));
@@ -119,39 +110,41 @@ void OpRun::expect_finite(const BoundTask& bound, const Tensor& latents,
         finite = queued.readings->all_finite(next.latents)](
            std::span<const double> values) -> std::vector<double> {
          if (values[finite] == 0.0) {
-           const int call = bound.task.from;
-           run.name_block(
-               bound, call, latents,
-               non_finite_error(bound.sample_index, call, run.schedule));
+           run.fail(bound, latents);
          }
          return {};
        }});
 }
 
-void OpRun::name_block(const BoundTask& bound, int call, const Tensor& latents,
-                       const Error& error) const {
+void OpRun::fail(const BoundTask& bound, const Tensor& latents) const {
+  const int call = bound.task.from;
   std::string where;
-  try {
-    EvaluateRow row;
-    row.sample_index = bound.sample_index;
-    row.timestep = schedule.timestep(call);
-    row.latents = scale_model_input(ctx, schedule, call, latents);
-    where = evaluator.first_non_finite(ctx, row);
-  } catch (const std::bad_alloc&) {
-    // As below.
-  } catch (const Error& other) {
-    // What runs a segment alone may not have the blocks to look in, or no
-    // memory for it: the sample is at fault all the same. A device that fails
-    // may have made the NaN.
-    if (other.code() == Errc::interrupted ||
-        other.code() == Errc::device_lost) {
-      throw;
+  if (!latents.empty()) {
+    try {
+      EvaluateRow row;
+      row.sample_index = bound.sample_index;
+      row.timestep = schedule.timestep(call);
+      row.latents = scale_model_input(ctx, schedule, call, latents);
+      where = evaluator.first_non_finite(ctx, row);
+    } catch (const std::bad_alloc&) {
+      // As below.
+    } catch (const Error& other) {
+      // What runs a segment alone may not have the blocks to look in, or no
+      // memory for it: the sample is at fault all the same. A device that fails
+      // may have made the NaN.
+      if (other.code() == Errc::interrupted ||
+          other.code() == Errc::device_lost) {
+        throw;
+      }
     }
   }
   const std::string cause =
       where.empty() ? "" : "; the first NaN or infinity appears in " + where;
-  throw Error(error.code(), error.place(), error.message() + cause,
-              error.hint());
+  throw Error(Errc::non_finite, "step",
+              "the latents of sample " + std::to_string(bound.sample_index) +
+                  " are not finite after step " + std::to_string(call + 1) +
+                  " of " + std::to_string(schedule.num_model_calls()) + cause,
+              "check the weights with `troupe inspect`, or use --dtype f32");
 }
 
 }  // namespace troupe::samplers

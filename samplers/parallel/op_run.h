@@ -76,10 +76,10 @@ struct OpRun {
   /// The task fails unless what its step made of `latents` is finite.
   void expect_finite(const BoundTask& bound, const Tensor& latents,
                      const SolverState& next) const;
-  /// Throws the error, with the first block of the network that makes a NaN or
-  /// an infinity of these latents, if the evaluator can say it.
-  [[noreturn]] void name_block(const BoundTask& bound, int call,
-                               const Tensor& latents, const Error& error) const;
+  /// What a task made of such latents is not finite: throws Errc::non_finite,
+  /// naming sample, step and, if the evaluator can say it, the first block of
+  /// the network that makes a NaN or an infinity of them. Empty: no block.
+  [[noreturn]] void fail(const BoundTask& bound, const Tensor& latents) const;
 };
 
 /// J of the step from a call, of an output that the network gave for a draft:
@@ -88,9 +88,5 @@ struct OpRun {
 /// by r = α s² ÷ (α² s² + σ²), and J is α′ r + σ′ (1 − α r) ÷ σ. 0 where a step
 /// begins at SolverRow's anchor (see sweep_coefficients).
 [[nodiscard]] double response_carry(const Schedule& schedule, int call);
-
-/// Errc::non_finite, naming the sample and the step that made the latents.
-[[nodiscard]] Error non_finite_error(std::uint64_t sample_index, int call,
-                                     const Schedule& schedule);
 
 }  // namespace troupe::samplers

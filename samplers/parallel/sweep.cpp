@@ -44,18 +44,13 @@ NoiseLevel level_of(const Schedule& schedule, int point) {
   return point == 0 ? schedule.level(0) : schedule.arrival(point);
 }
 
-/// Throws the error of a sweep whose point is not finite, with the block if the
-/// evaluation made it so.
-[[noreturn]] void name_output(const OpRun& run, const BoundTask& bound,
-                              const Tensor& latents, const Tensor& output) {
-  const int call = bound.task.from;
-  const Error error = non_finite_error(bound.sample_index, call, run.schedule);
+/// A sweep's point is not finite. Its block is named if the network's output,
+/// of these latents, is not.
+[[noreturn]] void fail(const OpRun& run, const BoundTask& bound,
+                       const Tensor& latents, const Tensor& output) {
   kernels::Readings readings(run.ctx, 1);
   readings.all_finite(output);
-  if (readings.wait().front() != 0.0) {
-    throw error;
-  }
-  run.name_block(bound, call, latents, error);
+  run.fail(bound, readings.wait().front() != 0.0 ? Tensor() : latents);
 }
 
 /// The points after the window, of which nothing is known yet. A line goes
@@ -144,7 +139,7 @@ void run_sweep(const OpRun& run, OpTasks tasks) {
       {&bound,
        [=, &bound](std::span<const double> values) -> std::vector<double> {
          if (values[finite] == 0.0) {
-           name_output(run, bound, old_here, output);
+           fail(run, bound, old_here, output);
          }
          return {
              std::sqrt(values[squares] / size) / bound.task.coefficients.at(1),
