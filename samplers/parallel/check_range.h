@@ -28,11 +28,6 @@ inline void check_window(const MethodOptions& options, int num_calls) {
               "a window is a number of model calls of this run");
 }
 
-inline void check_segments(const MethodOptions& options) {
-  check_range("num_segments", options.num_segments, 1, 1 << 20,
-              "a pipeline has segments");
-}
-
 inline void check_fresh_steps(const MethodOptions& options, int num_calls) {
   check_range("warmup_steps", options.warmup_steps, 0, num_calls,
               "counts model calls of this run");
