@@ -22,9 +22,8 @@ struct PassBar {
   double seconds = 0;
 };
 
-/// Of a converging method, in which every step is swept until its point no
-/// longer changes: by step, what its sweeps changed, in their order. Each
-/// is rms(new − old) of the point after the step ÷ the accept rule's scale.
+/// The residuals of a converging method, by step and sweep: rms(new − old) of
+/// the point after the step ÷ the accept rule's scale.
 using Residuals = std::vector<std::vector<double>>;
 
 /// What passes took with the workers of a bench: what their emulation is told.

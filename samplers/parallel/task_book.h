@@ -98,8 +98,7 @@ class BookedMethod : public Method {
                        const std::vector<double>& scalars) = 0;
   /// The slots that are the result, or that tasks still to be issued may read.
   [[nodiscard]] virtual std::vector<Slot> kept_slots() const = 0;
-  /// Evaluations that were issued, and of which no result shows that they have
-  /// run.
+  /// Issued evaluations that may not have run yet, as far as results tell.
   [[nodiscard]] virtual std::int64_t num_missing() const = 0;
 
   TaskBook book_;

@@ -157,7 +157,7 @@ TEST(BenchMethods, DrawsTheResidualsOfSweeps) {
   EXPECT_EQ(run(bench).json()["rows"], report["rows"]);
   EXPECT_EQ(folder.read("out/residuals-12.svg"), picture);
 
-  // Without such a method there is no such picture.
+  // A grid without a converging method has no heat map.
   ASSERT_EQ(
       run(methods_bench(folder, {"--method", "cfg", "--out", folder.path("b")}))
           .exit_code,
