@@ -44,8 +44,8 @@ NoiseLevel level_of(const Schedule& schedule, int point) {
   return point == 0 ? schedule.level(0) : schedule.arrival(point);
 }
 
-/// A sweep's point is not finite. Its block is named if the network's output,
-/// of these latents, is not.
+/// Fails a sweep whose point is not finite. Names the network's block if its
+/// output for these latents is not finite either.
 [[noreturn]] void fail(const OpRun& run, const BoundTask& bound,
                        const Tensor& latents, const Tensor& output) {
   kernels::Readings readings(run.ctx, 1);
@@ -62,6 +62,9 @@ std::vector<SolverState> guesses_of(const OpRun& run, const BoundTask& bound,
                                     const SolverState& last) {
   const Task& task = bound.task;
   const std::size_t count = task.outputs.size() - 1;
+  if (count == 0) {
+    return {};
+  }
   if (run.options.initial_guess == InitialGuess::linear_x0) {
     CleanLine line{.call = task.from, .latents = old_here, .output = output};
     if (task.inputs.size() > 4) {
