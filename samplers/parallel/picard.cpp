@@ -115,6 +115,11 @@ void Picard::restore(const std::string& bytes) {
     require(is_whole(round) && round.next_begin == next && num_rounds_ > 0,
             Errc::corrupt_file, "snapshot", "has a window that cannot be");
   }
+  require(
+      rounds_.empty() == (num_rounds_ == 0 || done()) &&
+          std::ranges::all_of(
+              kept_slots(), [this](Slot slot) { return book_.has_slot(slot); }),
+      Errc::corrupt_file, "snapshot", "has rounds that its book lacks");
 }
 
 /// All that a round's arithmetic of places and lengths takes for granted.
@@ -423,7 +428,7 @@ std::vector<Slot> Picard::kept_slots() const {
       if (is_sweep_to_come) {
         kept.push_back(left.swept);
       }
-      // A point that is final, or in the next round, is no more this round's.
+      // A round reads these until the point is final or in the next round.
       if (round.next_begin == 0 || index > round.begin + round.num_swept) {
         kept.insert(kept.end(),
                     {left.swept, left.residual, point.output, point.cache});
@@ -433,8 +438,8 @@ std::vector<Slot> Picard::kept_slots() const {
       }
     }
   }
-  // Only the result keeps the initial state: the first round has all its tasks
-  // at once.
+  // kNoSlot is also the initial slot. No task still to come reads the initial
+  // state: the tasks of the first round are all issued at once.
   std::erase(kept, kNoSlot);
   kept.push_back(result_);
   return kept;
@@ -520,16 +525,15 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
 }
 
 std::string_view picard_note(const MethodOptions& options) {
-  return options.tolerance == 0
+  return options.tolerance == 0 && !leaves_out_blocks(options)
              ? "tolerance 0 is exact and takes as many rounds as steps: it "
-               "never gains; without --tolerance the method approximates in "
-               "fewer rounds"
+               "never gains; without --tolerance and --accept the method "
+               "approximates in fewer rounds"
              : "";
 }
 
-/// A little less than the fewest calls that were seen on the demo model (f32,
-/// 50 steps), as many times those of the sequential run. 1: not measured with
-/// these settings.
+/// A little less than the fewest calls seen on the demo model (f32, 50 steps),
+/// as a multiple of the sequential run's. 1: not measured with these settings.
 double picard_work(const MethodOptions& options, int num_calls,
                    DType /*compute*/) {
   constexpr double kLeast = 1.1;

@@ -69,8 +69,6 @@ class Picard final : public BookedMethod {
   Picard(const MethodOptions& options, const Schedule& schedule);
 
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
-  [[nodiscard]] int accepted() const override { return begin_; }
-  [[nodiscard]] Slot result_slot() const override { return result_; }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 

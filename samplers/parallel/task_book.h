@@ -86,6 +86,8 @@ class BookedMethod : public Method {
   std::optional<Slots> apply(const TaskResult& result) final;
   [[nodiscard]] bool done() const final { return begin_ == num_calls_; }
   [[nodiscard]] Progress progress() const final;
+  [[nodiscard]] int accepted() const override { return begin_; }
+  [[nodiscard]] Slot result_slot() const override { return result_; }
   [[nodiscard]] std::vector<Slot> live_slots() const final {
     return book_.live_slots();
   }
