@@ -73,8 +73,8 @@ struct TimeLanes {
                                         const std::string& subtitle,
                                         const std::vector<TimeLanes>& groups);
 
-/// What sweeps changed, by the tolerance: a column for each step, the first
-/// sweep on top.
+/// Residuals of sweeps, divided by the tolerance: a column for each step, the
+/// first sweep on top.
 struct HeatMap {
   std::string name;
   std::vector<std::vector<double>> columns;  ///< ≥ 0

@@ -581,8 +581,8 @@ std::string report_html(const MethodsReport& report) {
                     "from dark ones.") +
           item_html("late",
                     "Where columns are long and dark. A column may end dark: "
-                    "of a round's steps the first above the tolerance is "
-                    "final, too, as all before it are.") +
+                    "the first step of a round above the tolerance becomes "
+                    "final, too, because all steps before it are final.") +
           "</dl></div>\n";
     }
     html += rows_html(report, steps, columns);

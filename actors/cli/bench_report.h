@@ -166,12 +166,12 @@ void visit_fields(auto& visit, AnyConst<SettingRow> auto& r) {
   visit({"predicted_off", "predicted_seconds by seconds, less 1"},
         r.predicted_off);
   visit({"tolerance", "of picard and taa; absent elsewhere"}, r.tolerance);
-  visit(
-      {"residuals",
-       "of these, of the first picture: for each step what its sweeps "
-       "changed, in their order: root mean square, by the accept rule's scale",
-       "array of arrays of numbers"},
-      r.residuals);
+  visit({"residuals",
+         "of picard and taa, of the first picture: for each step the residuals "
+         "of its sweeps, in their order: root mean square of what a sweep "
+         "changes, divided by the accept rule's scale; absent elsewhere",
+         "array of arrays of numbers"},
+        r.residuals);
   visit({"quality", "of --quality; absent without it"}, r.quality);
 }
 
@@ -285,9 +285,9 @@ void rank(MethodsReport& report);
 /// run, the settings on the front and the two of lowest efficiency.
 [[nodiscard]] std::string passes_svg(const MethodsReport& report, int steps);
 
-/// The residuals of the first picture by the tolerance, for each setting of a
-/// converging method: steps to the right, sweeps downwards. Empty: there is no
-/// such setting; one of tolerance 0 does not count.
+/// The residuals of the first picture divided by the tolerance, for each
+/// setting of a converging method: steps to the right, sweeps downwards. Empty:
+/// there is no such setting; one of tolerance 0 does not count.
 [[nodiscard]] std::string residuals_svg(const MethodsReport& report, int steps);
 
 /// One page without scripts and outer files.

@@ -159,8 +159,8 @@ class ByteReader {
   std::string_view bytes_;
 };
 
-/// Writes or reads them one after the other: numbers as large as their types
-/// allow, and vectors of such numbers.
+/// Transfers the values in turn: numbers up to the limits of their types, and
+/// vectors of them.
 template <typename Bytes, typename... Values>
 void transfer_all(Bytes& bytes, Values&... values) {
   const auto transfer = [&bytes]<typename Value>(Value& value) {

@@ -47,7 +47,7 @@ inline int default_window(int num_workers, int most, int num_calls) {
 inline int rows_of_window(const MethodOptions& options) {
   return std::max(options.window_size, 1);
 }
-/// One for each of the rows.
+/// One worker for each row of each sample.
 template <int (*rows)(const MethodOptions&)>
 std::uint64_t workers_of(const MethodOptions& options, std::uint64_t samples) {
   return samples * static_cast<std::uint64_t>(rows(options));

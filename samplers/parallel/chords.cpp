@@ -39,7 +39,8 @@ int result_core(const MethodOptions& options) {
   return std::max(options.window_size - options.num_outputs, 0);
 }
 
-/// Cores up to that one, as a core reads slower cores alone; or all.
+/// Cores of the plan: up to the result's, since a core reads slower cores
+/// alone; all with early results.
 int num_planned(const MethodOptions& options) {
   return options.has_early_results ? options.window_size
                                    : result_core(options) + 1;

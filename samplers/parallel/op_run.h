@@ -54,8 +54,9 @@ struct OpRun {
   void write_state(const BoundTask& bound, Slot slot, int point,
                    SolverState state) const;
   /// The solver step of the task from `state`. seen: the latents that the
-  /// network saw; empty: those of the state. Of others it is
-  /// step(seen) + carry · (state − seen), the difference formed first.
+  /// network saw; empty: they are the state's. Where they differ from the
+  /// state's it is step(seen) + carry · (state − seen), the difference formed
+  /// first.
   [[nodiscard]] SolverState step_from(const BoundTask& bound, SolverState state,
                                       const Tensor& model_output,
                                       const Tensor& seen, double carry) const;
