@@ -45,6 +45,7 @@ constexpr Setting kSettings[] = {
     {"stale --segments 4"},
     {"stale --segments 2 --preset asyncdiff"},
     {"stale --segments 4 --preset asyncdiff"},
+    {"draft --window 6", true},
     {"stale --segments 2 --preset asyncdiff2", true},
     {"pipeline --segments 2", true},
     {"picard --window 4 --accept settled --tolerance 0.1", true},
