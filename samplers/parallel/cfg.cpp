@@ -28,7 +28,7 @@ TaskList plan_cfg(const MethodOptions& /*options*/, int num_calls) {
 
 }  // namespace
 
-extern constinit const MethodRow kCfg{
+constexpr MethodRow kCfg{
     .name = "cfg",
     .snapshot_format = 5,
     .chosen_because =
@@ -39,5 +39,6 @@ extern constinit const MethodRow kCfg{
     .parts = [](const MethodOptions&) { return 2; },
     .useful_workers = [](const MethodOptions&,
                          std::uint64_t samples) { return 2 * samples; }};
+constinit const MethodKind MethodKind::cfg{kCfg};
 
 }  // namespace troupe::samplers

@@ -152,7 +152,7 @@ std::string_view chords_note(const MethodOptions& options) {
 
 }  // namespace
 
-extern constinit const MethodRow kChords{
+constexpr MethodRow kChords{
     .name = "chords",
     .options = "window outputs",
     .spreads = true,
@@ -164,5 +164,6 @@ extern constinit const MethodRow kChords{
     .skips_points = goes_past_points,
     .useful_workers = workers_of<num_planned>,
     .most_rows = num_planned};
+constinit const MethodKind MethodKind::chords{kChords};
 
 }  // namespace troupe::samplers

@@ -109,7 +109,7 @@ MethodOptions draft_defaults(const MethodChoices& /*choices*/, int num_calls,
 
 }  // namespace
 
-extern constinit const MethodRow kDraft{
+constexpr MethodRow kDraft{
     .name = "draft",
     .options = "window anchor warmup final-fresh",
     .modifiers = "cache",
@@ -119,5 +119,6 @@ extern constinit const MethodRow kDraft{
     .approximates = [](const MethodOptions& o) { return o.window_size > 1; },
     .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window};
+constinit const MethodKind MethodKind::draft{kDraft};
 
 }  // namespace troupe::samplers

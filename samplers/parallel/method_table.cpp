@@ -8,36 +8,12 @@
 
 namespace troupe::samplers {
 
-extern const MethodRow kSequential;
-extern const MethodRow kBatch;
-extern const MethodRow kCfg;
-extern const MethodRow kPicard;
-extern const MethodRow kPipeline;
-extern const MethodRow kStale;
-extern const MethodRow kDraft;
-extern const MethodRow kChords;
-extern const MethodRow kParareal;
-extern const MethodRow kTaa;
-extern const MethodRow kSpeculative;
-
-constinit const MethodKind MethodKind::sequential{kSequential};
-constinit const MethodKind MethodKind::batch{kBatch};
-constinit const MethodKind MethodKind::cfg{kCfg};
-constinit const MethodKind MethodKind::picard{kPicard};
-constinit const MethodKind MethodKind::pipeline{kPipeline};
-constinit const MethodKind MethodKind::stale{kStale};
-constinit const MethodKind MethodKind::draft{kDraft};
-constinit const MethodKind MethodKind::chords{kChords};
-constinit const MethodKind MethodKind::parareal{kParareal};
-constinit const MethodKind MethodKind::taa{kTaa};
-constinit const MethodKind MethodKind::speculative{kSpeculative};
-
 MethodTable method_table() {
-  static constexpr MethodKind kTable[] = {
-      MethodKind{kSequential}, MethodKind{kBatch},      MethodKind{kCfg},
-      MethodKind{kPicard},     MethodKind{kPipeline},   MethodKind{kStale},
-      MethodKind{kDraft},      MethodKind{kChords},     MethodKind{kParareal},
-      MethodKind{kTaa},        MethodKind{kSpeculative}};
+  static const MethodKind kTable[] = {
+      MethodKind::sequential, MethodKind::batch,      MethodKind::cfg,
+      MethodKind::picard,     MethodKind::pipeline,   MethodKind::stale,
+      MethodKind::draft,      MethodKind::chords,     MethodKind::parareal,
+      MethodKind::taa,        MethodKind::speculative};
   return kTable;
 }
 

@@ -94,7 +94,7 @@ std::string_view parareal_note(const MethodOptions& options) {
 
 }  // namespace
 
-extern constinit const MethodRow kParareal{
+constexpr MethodRow kParareal{
     .name = "parareal",
     .options = "window iterations",
     .spreads = true,
@@ -113,5 +113,6 @@ extern constinit const MethodRow kParareal{
     .skips_points = [](const MethodOptions&) { return true; },
     .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window};
+constinit const MethodKind MethodKind::parareal{kParareal};
 
 }  // namespace troupe::samplers

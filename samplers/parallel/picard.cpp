@@ -549,7 +549,7 @@ double picard_work(const MethodOptions& options, int num_calls,
 
 }  // namespace
 
-extern constexpr MethodRow kPicard{
+constexpr MethodRow kPicard{
     .name = "picard",
     .snapshot_format = 7,
     .options = "window tolerance carry guess guess-from accept",
@@ -570,9 +570,10 @@ extern constexpr MethodRow kPicard{
     .turn = turn_of_window,
     .most_tasks = picard_tasks,
     .most_live = picard_live};
+constinit const MethodKind MethodKind::picard{kPicard};
 
 /// The same machine with a memory.
-extern constinit const MethodRow kTaa = [] {
+constexpr MethodRow kTaa = [] {
   MethodRow row = kPicard;
   row.name = "taa";
   row.snapshot_format = 2;
@@ -581,5 +582,6 @@ extern constinit const MethodRow kTaa = [] {
   row.least_work = nullptr;
   return row;
 }();
+constinit const MethodKind MethodKind::taa{kTaa};
 
 }  // namespace troupe::samplers

@@ -216,7 +216,7 @@ int stale_parts(const MethodOptions& options) {
 
 }  // namespace
 
-extern constinit const MethodRow kPipeline{
+constexpr MethodRow kPipeline{
     .name = "pipeline",
     .snapshot_format = 5,
     .options = "segments segment-speeds cut",
@@ -230,8 +230,9 @@ extern constinit const MethodRow kPipeline{
         [](int num_parts, int) {
           return InFlight{2 * num_parts, 2 * num_parts};
         }};
+constinit const MethodKind MethodKind::pipeline{kPipeline};
 
-extern constinit const MethodRow kStale{
+constexpr MethodRow kStale{
     .name = "stale",
     .snapshot_format = 5,
     .options =
@@ -244,5 +245,6 @@ extern constinit const MethodRow kStale{
     .useful_workers = [](const MethodOptions& o, std::uint64_t) {
       return static_cast<std::uint64_t>(stale_parts(o));
     }};
+constinit const MethodKind MethodKind::stale{kStale};
 
 }  // namespace troupe::samplers

@@ -26,7 +26,7 @@ TaskList plan_sequential(const MethodOptions& options, int num_calls) {
 
 }  // namespace
 
-extern constinit const MethodRow kSequential{
+constexpr MethodRow kSequential{
     .name = "sequential",
     .snapshot_format = 5,
     .modifiers = "cache",
@@ -39,8 +39,9 @@ extern constinit const MethodRow kSequential{
         [](int, int) {
           return InFlight{1, 1};
         }};
+constinit const MethodKind MethodKind::sequential{kSequential};
 
-extern constinit const MethodRow kBatch{
+constexpr MethodRow kBatch{
     .name = "batch",
     .snapshot_format = 5,
     .modifiers = "cache",
@@ -52,5 +53,6 @@ extern constinit const MethodRow kBatch{
         [](int, int rows_per_pass) {
           return InFlight{2 * rows_per_pass, rows_per_pass};
         }};
+constinit const MethodKind MethodKind::batch{kBatch};
 
 }  // namespace troupe::samplers

@@ -363,7 +363,7 @@ void run_verify(const OpRun& run, OpTasks tasks) {
        }});
 }
 
-extern constinit const MethodRow kSpeculative{
+constexpr MethodRow kSpeculative{
     .name = "speculative",
     .snapshot_format = 2,
     .options = "window",
@@ -383,5 +383,6 @@ extern constinit const MethodRow kSpeculative{
     .turn = turn_of_window,
     .most_tasks = speculative_tasks,
     .most_live = speculative_live};
+constinit const MethodKind MethodKind::speculative{kSpeculative};
 
 }  // namespace troupe::samplers
