@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,11 +21,11 @@ std::vector<int> core_starts(int cores, int num_calls) {
   const double last =
       cores <= 4 ? 0.32 + 0.08 * cores : std::min(0.48 + 0.04 * cores, 0.9);
   const int halves = cores >= 6 ? 2 : cores >= 3 ? 1 : 0;
+  const double gap = last / (cores - 1 - halves);
   std::vector<int> starts = {0};
   for (int core = 1; core < cores; ++core) {
-    const double gap = last / (cores - 1 - halves);
-    const double share = core > halves ? gap * (core - halves)
-                                       : gap / (1 << (halves + 1 - core));
+    const int gaps = core - halves;
+    const double share = gaps > 0 ? gap * gaps : std::ldexp(gap, gaps - 1);
     starts.push_back(static_cast<int>(std::lround(share * num_calls)));
   }
   return starts;
@@ -46,18 +47,12 @@ int num_planned(const MethodOptions& options) {
                                    : result_core(options) + 1;
 }
 
-/// A point of a core, and the network's output there.
-struct Seen {
-  int point = 0;
-  Slot state = kInitialSlot;
-  Slot output = 0;
-};
-
 struct Core {
   int point = 0;
+  int base = 0;  ///< where it began, or was last corrected
   Slot state = kInitialSlot;
-  Seen now;   ///< what it evaluated in this round
-  Seen base;  ///< where it began, or was last corrected
+  /// By point: the state that the network was given, and its output.
+  std::map<int, Slots> seen = {};
 };
 
 /// CHORDS (README.md). Every core but the first begins where the core before it
@@ -77,10 +72,8 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
               std::to_string(num_calls) + " model calls",
           "use a smaller window, or more steps");
   TaskList list;
-  const auto jump = [&list](const Seen& from, int to) {
-    return list
-        .add(task_of(Op::jump, from.point, to, {from.state, from.output}))
-        .at(0);
+  const auto jump = [&list](const Core& core, int from, int to) {
+    return list.add(task_of(Op::jump, from, to, core.seen.at(from))).at(0);
   };
   const auto wanted = static_cast<std::size_t>(result_core(options));
   std::vector<Core> cores(static_cast<std::size_t>(num_planned(options)));
@@ -88,31 +81,27 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
     // A core is read by the next one after it has gone on.
     for (std::size_t i = 0; i < std::min(round + 1, cores.size()); ++i) {
       Core& core = cores[i];
-      const int next = core.point + 1;
-      if (next > num_calls) {
+      const int here = core.point;
+      const int next = here + 1;
+      if (here == num_calls) {
         continue;
       }
       const Slots made =
-          list.add(task_of(Op::evaluate, core.point, next, {core.state}), 2);
-      core.now = {core.point, core.state, made.at(0)};
+          list.add(task_of(Op::evaluate, here, next, {core.state}), 2);
+      core.seen[here] = {core.state, made.at(0)};
       core.state = made.at(1);
-      if (core.point == core.base.point) {
-        core.base = core.now;
-      }
-      if (i > 0 && cores[i - 1].now.point == core.base.point) {
-        const Slots jumps = {jump(cores[i - 1].now, next),
-                             jump(core.base, next)};
-        core.state = list.add(task_of(Op::carry, core.point, next,
-                                      {core.state, jumps.at(0), jumps.at(1)}))
-                         .at(0);
-        core.base.point = next;
-      }
       core.point = next;
+      if (i > 0 && cores[i - 1].point == core.base + 1) {
+        const Slot newer = jump(cores[i - 1], core.base, next);
+        const Slot older = jump(core, core.base, next);
+        core.state =
+            list.add(task_of(Op::carry, here, next, {core.state, newer, older}))
+                .at(0);
+        core.base = next;
+      }
       if (i == round && i + 1 < cores.size()) {
         const int start = starts[i + 1];
-        cores[i + 1] = {.point = start,
-                        .state = jump(core.now, start),
-                        .base = {.point = start}};
+        cores[i + 1] = {start, start, jump(core, here, start)};
       }
       if (i == wanted) {
         list.accept(core.state, next);
@@ -127,11 +116,11 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
 /// A core for each worker, or for each output that is waited for.
 MethodOptions chords_defaults(const MethodChoices& choices, int num_calls,
                               int num_workers) {
-  constexpr int kMost = 8;
-  MethodOptions options;
-  options.window_size = default_window(
-      std::max(num_workers, choices.num_outputs.value_or(1)), kMost, num_calls);
-  while (num_calls > 0 && options.window_size > 1 &&
+  MethodOptions options{
+      .window_size =
+          default_window(std::max(num_workers, choices.num_outputs.value_or(1)),
+                         8, num_calls)};
+  while (num_calls > 0 &&
          !all_differ(core_starts(options.window_size, num_calls))) {
     --options.window_size;
   }
