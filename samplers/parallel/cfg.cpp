@@ -15,7 +15,7 @@ TaskList plan_cfg(const MethodOptions& /*options*/, int num_calls) {
       Task task = task_of(Op::evaluate, call, call + 1, {state});
       task.branch = one;
       task.part = part;
-      return list.add(std::move(task)).at(0);
+      return list.add(std::move(task));
     };
     const Slot cond = branch(Branch::cond, 0);
     const Slot uncond = branch(Branch::uncond, 1);

@@ -73,7 +73,7 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
           "use a smaller window, or more steps");
   TaskList list;
   const auto jump = [&list](const Core& core, int from, int to) {
-    return list.add(task_of(Op::jump, from, to, core.seen.at(from))).at(0);
+    return list.add(task_of(Op::jump, from, to, core.seen.at(from)));
   };
   const auto wanted = static_cast<std::size_t>(result_core(options));
   std::vector<Core> cores(static_cast<std::size_t>(num_planned(options)));
@@ -94,9 +94,8 @@ TaskList plan_chords(const MethodOptions& options, int num_calls) {
       if (i > 0 && cores[i - 1].point == core.base + 1) {
         const Slot newer = jump(cores[i - 1], core.base, next);
         const Slot older = jump(core, core.base, next);
-        core.state =
-            list.add(task_of(Op::carry, here, next, {core.state, newer, older}))
-                .at(0);
+        core.state = list.add(
+            task_of(Op::carry, here, next, {core.state, newer, older}));
         core.base = next;
       }
       if (i == round && i + 1 < cores.size()) {
@@ -141,18 +140,17 @@ std::string_view chords_note(const MethodOptions& options) {
 
 }  // namespace
 
-constexpr MethodRow kChords{
-    .name = "chords",
-    .options = "window outputs",
-    .spreads = true,
-    .defaults = chords_defaults,
-    .note = chords_note,
-    .plan = plan_chords,
-    .check = check_one_call_without_noise,
-    .approximates = goes_past_points,
-    .skips_points = goes_past_points,
-    .useful_workers = workers_of<num_planned>,
-    .most_rows = num_planned};
+constexpr MethodRow kChords{.name = "chords",
+                            .options = "window outputs",
+                            .spreads = true,
+                            .defaults = chords_defaults,
+                            .note = chords_note,
+                            .plan = plan_chords,
+                            .check = check_one_call_without_noise,
+                            .approximates = goes_past_points,
+                            .skips_points = goes_past_points,
+                            .useful_workers = workers_of<num_planned>,
+                            .most_rows = num_planned};
 constinit const MethodKind MethodKind::chords{kChords};
 
 }  // namespace troupe::samplers

@@ -55,7 +55,7 @@ TaskList plan_draft(const MethodOptions& options, int num_calls) {
     if (with.seen != state) {
       task.inputs.push_back(with.seen);
     }
-    state = list.add(std::move(task)).at(0);
+    state = list.add(std::move(task));
     list.accept(state, call + 1);
   };
   while (true) {

@@ -12,7 +12,6 @@ namespace {
 
 /// One block of steps.
 struct Block {
-  Slot begin = kInitialSlot;
   Slot coarse = 0;  ///< the next block's begin by one jump
   Slot fine = 0;    ///< the same by all steps
 };
@@ -40,28 +39,25 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
                             options.window_size);
   };
   TaskList list;
-  // Jump and steps of a block.
-  const auto compute = [&](std::size_t n, Slot begin, bool has_next) {
-    Block block{.begin = begin};
-    int call = first_call(n);
+  const auto compute = [&](std::size_t n, Slot begin) {
+    const int first = first_call(n);
     const int end = first_call(n + 1);
-    Slots made = list.add(task_of(Op::evaluate, call, call + 1, {begin}), 2);
-    if (has_next) {
-      block.coarse =
-          list.add(task_of(Op::jump, call, end, {begin, made.at(0)})).at(0);
-    }
-    block.fine = made.at(1);
-    while (++call < end) {
-      block.fine =
-          list.add(task_of(Op::evaluate, call, call + 1, {block.fine}), 2)
-              .at(1);
+    Block block{.fine = begin};
+    for (int call = first; call < end; ++call) {
+      const Slots made =
+          list.add(task_of(Op::evaluate, call, call + 1, {block.fine}), 2);
+      if (call == first) {
+        block.coarse =
+            list.add(task_of(Op::jump, call, end, {begin, made.at(0)}));
+      }
+      block.fine = made.at(1);
     }
     return block;
   };
   std::vector<Block> blocks(num_blocks);
   Slot begin = kInitialSlot;
   for (std::size_t n = 0; n < num_blocks; ++n) {
-    blocks[n] = compute(n, begin, true);
+    blocks[n] = compute(n, begin);
     begin = blocks[n].coarse;
   }
   const auto iterations = static_cast<std::size_t>(options.iterations);
@@ -70,10 +66,9 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
     list.accept(blocks[k].fine, first_call(k + 1));
     begin = blocks[k].fine;
     for (std::size_t n = k + 1; n < num_blocks; ++n) {
-      const Block old = std::exchange(blocks[n], compute(n, begin, true));
+      const Block old = std::exchange(blocks[n], compute(n, begin));
       begin = list.add(task_of(Op::carry, first_call(n), first_call(n + 1),
-                               {old.fine, blocks[n].coarse, old.coarse}))
-                  .at(0);
+                               {old.fine, blocks[n].coarse, old.coarse}));
     }
     if (options.has_early_results && k + 1 < iterations) {
       list.show(begin);

@@ -133,13 +133,10 @@ TaskList plan_stale(const MethodOptions& options, int num_calls) {
                    .is_of_draft = from < call};
     if (now.is_of_draft) {
       const auto& newest = evaluations[static_cast<std::size_t>(from - 1)];
-      now.seen = list.add({.op = Op::coast,
-                           .from = from,
-                           .to = call,
-                           .timestep_call = from,
-                           .inputs = {now.seen, newest.seen, newest.output},
-                           .coefficients = {static_cast<double>(from - 1)}})
-                     .at(0);
+      Task coast = task_of(Op::coast, from, call,
+                           {now.seen, newest.seen, newest.output});
+      coast.coefficients = {static_cast<double>(from - 1)};
+      now.seen = list.add(std::move(coast));
     }
     return now;
   };
@@ -152,18 +149,16 @@ TaskList plan_stale(const MethodOptions& options, int num_calls) {
       const auto s = static_cast<std::size_t>(segment);
       const int age = (is_stale ? ages[s] : 0) + (is_second ? 1 : 0);
       const bool is_ahead = is_stale && options.stride == 2 && segment < last;
-      Task task{
-          .op = Op::segment,
-          .segment = segment,
-          .part = is_second ? last + 1 : part_of_segment(options, segment),
-          .from = call,
-          .to = call + 1,
-          .timestep_call = is_ahead ? std::min(call + 1, num_calls - 1) : call};
       if (segment == 0) {
         now = seen_at(call, age);
-        task.inputs = {now.seen};
-      } else {
-        task.inputs = {newest_of(made[s - 1], call - age).at(0)};
+      }
+      Task task = task_of(
+          Op::segment, call, call + 1,
+          {segment == 0 ? now.seen : newest_of(made[s - 1], call - age).at(0)});
+      task.segment = segment;
+      task.part = is_second ? last + 1 : part_of_segment(options, segment);
+      if (is_ahead) {
+        task.timestep_call = std::min(call + 1, num_calls - 1);
       }
       if (takes_skips(options, segment)) {
         const auto mirror = static_cast<std::size_t>(last - segment);
@@ -177,15 +172,11 @@ TaskList plan_stale(const MethodOptions& options, int num_calls) {
         made[s].emplace(call, values);
       }
     }
-    Task step{.op = Op::step,
-              .from = call,
-              .to = call + 1,
-              .timestep_call = call,
-              .inputs = {points.back(), now.output}};
+    Task step = task_of(Op::step, call, call + 1, {points.back(), now.output});
     if (now.is_of_draft) {
       step.inputs.push_back(now.seen);
     }
-    points.push_back(list.add(std::move(step)).at(0));
+    points.push_back(list.add(std::move(step)));
     list.accept(points.back(), call + 1);
     evaluations.push_back(now);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "samplers/parallel/method.h"
@@ -17,7 +18,9 @@ class TaskList {
  public:
   /// Adds a task, which gets so many new output slots, and returns these.
   /// Errors: Errc::unsupported where a sample has more tasks than fit.
-  Slots add(Task task, int num_outputs = 1);
+  Slots add(Task task, int num_outputs);
+  /// The same of a task with one output.
+  Slot add(Task task) { return add(std::move(task), 1).at(0); }
   /// The slot holds the state of a point of the chain, behind those of earlier
   /// calls, which no later task corrects. The last one is the result.
   /// point: model calls that led to it.

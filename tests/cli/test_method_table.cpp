@@ -28,18 +28,17 @@ samplers::TaskList plan_apart(const MethodOptions& options, int num_calls) {
   samplers::TaskList list;
   samplers::Slot state = samplers::kInitialSlot;
   for (int call = 0; call < num_calls; ++call) {
-    const samplers::Slots output = list.add({.op = Op::evaluate,
-                                             .part = options.stride - 1,
-                                             .from = call,
-                                             .to = call + 1,
-                                             .timestep_call = call,
-                                             .inputs = {state}});
+    const samplers::Slot output = list.add({.op = Op::evaluate,
+                                            .part = options.stride - 1,
+                                            .from = call,
+                                            .to = call + 1,
+                                            .timestep_call = call,
+                                            .inputs = {state}});
     state = list.add({.op = Op::step,
                       .from = call,
                       .to = call + 1,
                       .timestep_call = call,
-                      .inputs = {state, output.at(0)}})
-                .at(0);
+                      .inputs = {state, output}});
     list.accept(state, call + 1);
   }
   return list;
