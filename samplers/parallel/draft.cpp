@@ -18,13 +18,9 @@ int window_at(const MethodOptions& options, int anchor, int num_calls) {
              : std::min(options.window_size, end - anchor);
 }
 
-/// Draft and refine (README.md). A step is corrected for the distance of its
-/// draft from what the point has become (OpRun::take_step), and a window of one
-/// point is the sequential run.
-///
-/// Anchor::draft: the last draft's output is that of the next anchor.
-/// Anchor::fresh: the next anchor is one step further and evaluated anew, which
-/// takes one more round for each window.
+/// Draft and refine (README.md). With Anchor::draft the last draft's output is
+/// that of the next anchor. With Anchor::fresh the next anchor is one step
+/// further and evaluated anew, which takes one more round for each window.
 ///
 /// With +cache the evaluations of a window may reuse what the anchor's left,
 /// and the last of them leaves what the next ones may reuse.

@@ -35,9 +35,9 @@ namespace troupe::samplers {
 /// > 0. 1 ≤ point ≤ num_model_calls().
 [[nodiscard]] double settled_scale(const Schedule& schedule, int point);
 
-/// Picard iteration over a sliding window [begin, end) of points. A round
-/// evaluates the network at every point whose value changed, and sweeps the
-/// window from left to right, one task per point (sweep.cpp).
+/// Picard iteration over a sliding window [begin, end) of points (README.md). A
+/// round evaluates the network at every point whose value changed, and sweeps
+/// the window from left to right, one task per point (sweep.cpp).
 /// Rounds overlap:
 /// - a point is swept when the sweep of its left neighbour in this round and
 ///   its own evaluation are done;
@@ -49,16 +49,13 @@ namespace troupe::samplers {
 /// round before the next. Results are taken in the order of the points; early
 /// results wait for their turn.
 ///
-/// Points pass from `begin` + 1 on by the accept rule (README.md). The first
-/// point that fails becomes `begin` with its new value, whose inputs all
-/// passed: the point may just have moved by any amount. A window of which all
-/// points pass is final as a whole. Tolerance 0 is bit-equal to sequential and
-/// takes one round per model call.
-/// With a memory above 1 the points of the next round, but for its first, are
-/// not what the sweep made of them (x_j): they are mixed of what the last
-/// sweeps made, Anderson's acceleration (samplers/parallel/anderson.h). Results
-/// and the accept rule see the sweeps' values alone, so what is said above of
-/// tolerance 0 holds, and a point that kept its bytes is not mixed.
+/// Points pass from `begin` + 1 on by the accept rule. The first point that
+/// fails becomes `begin` with its new value, whose inputs all passed: the point
+/// may just have moved by any amount. A window of which all points pass is
+/// final as a whole.
+/// With a memory above 1 the points of the next round, but for its first and
+/// those that kept their bytes, are mixed of what the last sweeps made
+/// (samplers/parallel/anderson.h).
 /// With +cache an evaluation may reuse what the point's last one left. That of
 /// a point which was not evaluated before reads what the first point of the
 /// round before left, which is final.

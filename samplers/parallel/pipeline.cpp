@@ -92,24 +92,15 @@ struct Evaluation {
   bool is_of_draft = false;
 };
 
-/// A stale pipeline with deterministic ages: a segment reads what the segment
-/// before it made `age` calls ago, never a newer or older value. A late worker
-/// stalls its readers. In warm-up and final fresh calls every age is 0.
+/// A stale pipeline (README.md). With StaleAt::latents the ages of all cuts
+/// together are that of the latents which the first segment's draft begins at;
+/// in an onion an age is that of what comes back over a cut.
 ///
-/// A chain of stride 2 is AsyncDiff's (arXiv:2406.06911): in stale calls all
-/// segments run every second call, with the timestep of the call after. The
-/// last one runs for its own call, and a second executor of it (part
-/// `num_segments`) for the call after, whose input is one call older. The
-/// phase follows the warm-up, so any warm-up is legal.
-///
-/// In an onion (PULSE, arXiv:2606.19163) an age is that of what comes back over
-/// a cut. What goes inward and the skips of a part are of their own call.
-///
-/// With StaleAt::latents the ages of all cuts together are that of the latents
-/// which the first segment reads. It reads a draft of its call's: from the
-/// older ones on by the solver's own steps, as if the clean sample stayed as it
-/// was last seen. The draft goes through all segments, and the step is
-/// corrected for its distance from what the latents have become meanwhile.
+/// A chain of stride 2 is AsyncDiff's: in stale calls all segments run every
+/// second call, with the timestep of the call after. The last one runs for its
+/// own call, and a second executor of it (part `num_segments`) for the call
+/// after, whose input is one call older. The phase follows the warm-up, so any
+/// warm-up is legal.
 ///
 /// Ages are counted in model calls, so every solver can be carried; both calls
 /// of a Heun step are stale alike.

@@ -15,10 +15,8 @@ namespace troupe::samplers {
 namespace {
 
 /// Autospeculative sampling (README.md). The true steps are taken from left to
-/// right (Op::verify). The first draft that is not accepted is replaced by its
-/// reflection, and the drafts after it are dropped. So a round gives between
-/// one point and a window, and a window of one gives the sequential run's
-/// bytes.
+/// right (Op::verify), and drafts behind the first that is not accepted are
+/// dropped. So a round gives between one point and a window.
 ///
 /// The steps, their noise and the numbers that decide are named by sample and
 /// call, and a round begins when all tasks of the round before are done: so

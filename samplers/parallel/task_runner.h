@@ -76,16 +76,13 @@ struct QueuedTasks {
 /// Does the arithmetic of tasks, as the rows of their ops say (op_row.h). Tasks
 /// handed over together that are of one op and one segment go through the
 /// network as one forward pass. A task without a forward pass may read the
-/// output of an earlier task of the same call. Running a task again writes the
-/// same bytes into the same slots.
+/// output of an earlier task of the same call.
 ///
 /// Slots may hold tensors of the host or of any device that ctx reaches: they
 /// are brought to ctx's device, and what is made stays there, but for pixels
-/// and the latents at the end of the schedule, which go to the host. On a
-/// device work is only queued; what steps and sweeps must know of their latents
-/// is read back once for all tasks handed over together, and while it is on its
-/// way more tasks may be queued. `finish` writes the slots, so a filled slot
-/// holds a complete value.
+/// and the latents at the end of the schedule, which go to the host. What ops
+/// must know of their tensors is read back once for all tasks handed over
+/// together, and while it is on its way more tasks may be queued.
 /// Thread: one ctx per thread; the runner itself may be shared.
 class TaskRunner {
  public:
