@@ -42,8 +42,19 @@ class Speculative final : public BookedMethod {
     const std::size_t count = num_final();
     return count == 0 ? result_ : round_[count - 1].next;
   }
-  [[nodiscard]] std::string snapshot() const override;
-  void restore(const std::string& bytes) override;
+  [[nodiscard]] std::string snapshot() const override {
+    ByteWriter out(MethodKind::speculative, {num_calls_, window_size_});
+    transfer(out, *this);
+    return out.take();
+  }
+
+  void restore(const std::string& bytes) override {
+    ByteReader in(bytes, MethodKind::speculative, {num_calls_, window_size_});
+    transfer(in, *this);
+    in.expect_end();
+    require(is_whole(), Errc::corrupt_file, "snapshot",
+            "has a round that cannot be");
+  }
 
  private:
   /// One point of the round.
@@ -56,23 +67,145 @@ class Speculative final : public BookedMethod {
     bool passes = false;  ///< the next point is its draft
   };
 
-  /// Writes or reads it all.
-  template <typename Bytes, typename Self>
-  static void transfer(Bytes& bytes, Self& self);
   /// Points of the round from begin_ on.
   [[nodiscard]] std::size_t round_size() const {
     // Nothing is known before the first evaluation.
     return static_cast<std::size_t>(
         begin_ == 0 ? 1 : std::min(window_size_, num_calls_ - begin_));
   }
-  [[nodiscard]] bool is_whole() const;
-  /// Points of the round, beside begin_, that no later task changes.
-  [[nodiscard]] std::size_t num_final() const;
-  void begin_round();
-  void end_round();
-  void advance(const Task& done, const std::vector<double>& scalars) override;
-  [[nodiscard]] std::vector<Slot> kept_slots() const override;
-  [[nodiscard]] std::int64_t num_missing() const override;
+
+  /// Points of the round, beside begin_, that no later task changes: a
+  /// verification's result is final once all before it have passed.
+  [[nodiscard]] std::size_t num_final() const {
+    std::size_t count = 0;
+    while (count < round_.size() &&
+           !book_.is_open(round_[count].verification) &&
+           (count == 0 || round_[count - 1].passes)) {
+      ++count;
+    }
+    return count;
+  }
+
+  void begin_round() {
+    if (done()) {
+      return;
+    }
+    ++num_rounds_;
+    round_.resize(round_size());
+    const int count = static_cast<int>(round_.size());
+    round_[0].draft = result_;
+    if (count > 1) {
+      Task drafts = task_of(Op::coast, begin_, begin_ + count - 1,
+                            {result_, last_state_, last_output_});
+      drafts.coefficients = {static_cast<double>(begin_ - 1)};
+      drafts.is_on_chain = false;
+      for (std::size_t i = 1; i < round_.size(); ++i) {
+        round_[i].draft = book_.new_slot();
+        drafts.outputs.push_back(round_[i].draft);
+      }
+      book_.add(std::move(drafts));
+    }
+    evaluations_ += count;
+    int call = begin_;
+    for (Point& point : round_) {
+      point.output = book_.new_slot();
+      Task evaluate = task_of(Op::evaluate, call, call + 1, {point.draft});
+      evaluate.outputs = {point.output};
+      point.evaluation = book_.add(std::move(evaluate));
+      ++call;
+    }
+    Slot here = result_;
+    call = begin_;
+    for (std::size_t i = 0; i < round_.size(); ++i, ++call) {
+      Point& point = round_[i];
+      point.next = book_.new_slot();
+      Task verify = task_of(Op::verify, call, call + 1,
+                            {here, point.draft, point.output});
+      if (i + 1 < round_.size()) {
+        verify.inputs.push_back(round_[i + 1].draft);
+      }
+      verify.outputs = {point.next};
+      point.verification = book_.add(std::move(verify));
+      here = point.next;
+    }
+  }
+
+  void advance(const Task& done, const std::vector<double>& scalars) override {
+    if (done.op == Op::verify) {
+      require(scalars.size() == 1, Errc::internal, "speculative",
+              "a verification came back without its scalar");
+      const auto point =
+          std::ranges::find(round_, done.id, &Point::verification);
+      require(point != round_.end(), Errc::corrupt_file, "speculative",
+              "a verification of another round");
+      point->passes = scalars[0] != 0;
+    }
+    if (!book_.has_open()) {
+      end_round();
+    }
+  }
+
+  /// What is left of the round is the newest point, and what the next drafts
+  /// are made of: the point before it and the network's output there.
+  void end_round() {
+    const auto last =
+        std::find_if(round_.begin(), round_.end() - 1,
+                     [](const Point& point) { return !point.passes; });
+    const Slot state = last == round_.begin() ? result_ : std::prev(last)->next;
+    begin_ += static_cast<int>(last - round_.begin()) + 1;
+    result_ = last->next;
+    last_state_ = state;
+    last_output_ = last->output;
+    round_.clear();
+    begin_round();
+  }
+
+  [[nodiscard]] std::vector<Slot> kept_slots() const override {
+    std::vector<Slot> kept = {result_};
+    if (begin_ > 0 && !done()) {
+      kept.insert(kept.end(), {last_state_, last_output_});
+    }
+    for (const Point& point : round_) {
+      kept.insert(kept.end(), {point.draft, point.output, point.next});
+    }
+    return kept;
+  }
+
+  [[nodiscard]] std::int64_t num_missing() const override {
+    // Once a verification's result is there, the evaluation that it reads has
+    // run.
+    return std::ranges::count_if(round_, [this](const Point& point) {
+      return book_.is_open(point.verification) &&
+             book_.is_open(point.evaluation);
+    });
+  }
+
+  /// Writes or reads it all.
+  template <typename Bytes, typename Self>
+  static void transfer(Bytes& bytes, Self& self) {
+    bytes.length(self.round_);
+    bytes.number(self.begin_, self.num_calls_);
+    transfer_all(bytes, self.result_, self.last_state_, self.last_output_,
+                 self.evaluations_, self.num_rounds_);
+    for (auto& point : self.round_) {
+      transfer_all(bytes, point.draft, point.output, point.next,
+                   point.evaluation, point.verification, point.passes);
+    }
+    self.book_.transfer(bytes);
+  }
+
+  /// The round and the book agree.
+  [[nodiscard]] bool is_whole() const {
+    return book_.has_open() == !round_.empty() &&
+           (round_.empty() || round_.size() == round_size()) &&
+           std::ranges::all_of(
+               kept_slots(),
+               [this](Slot slot) { return book_.has_slot(slot); }) &&
+           std::ranges::all_of(round_, [this](const Point& point) {
+             return book_.has_given(point.evaluation) &&
+                    book_.has_given(point.verification);
+           });
+  }
 
   int window_size_;
   // Of the point before begin_, unless that is 0: what drafts are made of.
@@ -80,149 +213,6 @@ class Speculative final : public BookedMethod {
   Slot last_output_ = 0;
   std::vector<Point> round_;
 };
-
-void Speculative::begin_round() {
-  if (done()) {
-    return;
-  }
-  ++num_rounds_;
-  round_.resize(round_size());
-  const int count = static_cast<int>(round_.size());
-  round_[0].draft = result_;
-  if (count > 1) {
-    Task drafts = task_of(Op::coast, begin_, begin_ + count - 1,
-                          {result_, last_state_, last_output_});
-    drafts.coefficients = {static_cast<double>(begin_ - 1)};
-    drafts.is_on_chain = false;
-    for (std::size_t i = 1; i < round_.size(); ++i) {
-      round_[i].draft = book_.new_slot();
-      drafts.outputs.push_back(round_[i].draft);
-    }
-    book_.add(std::move(drafts));
-  }
-  evaluations_ += count;
-  int call = begin_;
-  for (Point& point : round_) {
-    point.output = book_.new_slot();
-    Task evaluate = task_of(Op::evaluate, call, call + 1, {point.draft});
-    evaluate.outputs = {point.output};
-    point.evaluation = book_.add(std::move(evaluate));
-    ++call;
-  }
-  Slot here = result_;
-  call = begin_;
-  for (std::size_t i = 0; i < round_.size(); ++i, ++call) {
-    Point& point = round_[i];
-    point.next = book_.new_slot();
-    Task verify =
-        task_of(Op::verify, call, call + 1, {here, point.draft, point.output});
-    if (i + 1 < round_.size()) {
-      verify.inputs.push_back(round_[i + 1].draft);
-    }
-    verify.outputs = {point.next};
-    point.verification = book_.add(std::move(verify));
-    here = point.next;
-  }
-}
-
-void Speculative::advance(const Task& done,
-                          const std::vector<double>& scalars) {
-  if (done.op == Op::verify) {
-    require(scalars.size() == 1, Errc::internal, "speculative",
-            "a verification came back without its scalar");
-    const auto point = std::ranges::find(round_, done.id, &Point::verification);
-    require(point != round_.end(), Errc::corrupt_file, "speculative",
-            "a verification of another round");
-    point->passes = scalars[0] != 0;
-  }
-  if (!book_.has_open()) {
-    end_round();
-  }
-}
-
-/// What is left of the round is the newest point, and what the next drafts are
-/// made of: the point before it and the network's output there.
-void Speculative::end_round() {
-  const auto last =
-      std::find_if(round_.begin(), round_.end() - 1,
-                   [](const Point& point) { return !point.passes; });
-  const Slot state = last == round_.begin() ? result_ : std::prev(last)->next;
-  begin_ += static_cast<int>(last - round_.begin()) + 1;
-  result_ = last->next;
-  last_state_ = state;
-  last_output_ = last->output;
-  round_.clear();
-  begin_round();
-}
-
-std::vector<Slot> Speculative::kept_slots() const {
-  std::vector<Slot> kept = {result_};
-  if (begin_ > 0 && !done()) {
-    kept.insert(kept.end(), {last_state_, last_output_});
-  }
-  for (const Point& point : round_) {
-    kept.insert(kept.end(), {point.draft, point.output, point.next});
-  }
-  return kept;
-}
-
-/// A verification's result is final once all before it have passed.
-std::size_t Speculative::num_final() const {
-  std::size_t count = 0;
-  while (count < round_.size() && !book_.is_open(round_[count].verification) &&
-         (count == 0 || round_[count - 1].passes)) {
-    ++count;
-  }
-  return count;
-}
-
-std::int64_t Speculative::num_missing() const {
-  // Once a verification's result is there, the evaluation that it reads has
-  // run.
-  return std::ranges::count_if(round_, [this](const Point& point) {
-    return book_.is_open(point.verification) && book_.is_open(point.evaluation);
-  });
-}
-
-template <typename Bytes, typename Self>
-void Speculative::transfer(Bytes& bytes, Self& self) {
-  bytes.length(self.round_);
-  bytes.number(self.begin_, self.num_calls_);
-  transfer_all(bytes, self.result_, self.last_state_, self.last_output_,
-               self.evaluations_, self.num_rounds_);
-  for (auto& point : self.round_) {
-    transfer_all(bytes, point.draft, point.output, point.next, point.evaluation,
-                 point.verification, point.passes);
-  }
-  self.book_.transfer(bytes);
-}
-
-std::string Speculative::snapshot() const {
-  ByteWriter out(MethodKind::speculative, {num_calls_, window_size_});
-  transfer(out, *this);
-  return out.take();
-}
-
-void Speculative::restore(const std::string& bytes) {
-  ByteReader in(bytes, MethodKind::speculative, {num_calls_, window_size_});
-  transfer(in, *this);
-  in.expect_end();
-  require(is_whole(), Errc::corrupt_file, "snapshot",
-          "has a round that cannot be");
-}
-
-/// The round and the book agree.
-bool Speculative::is_whole() const {
-  return book_.has_open() == !round_.empty() &&
-         (round_.empty() || round_.size() == round_size()) &&
-         std::ranges::all_of(
-             kept_slots(),
-             [this](Slot slot) { return book_.has_slot(slot); }) &&
-         std::ranges::all_of(round_, [this](const Point& point) {
-           return book_.has_given(point.evaluation) &&
-                  book_.has_given(point.verification);
-         });
-}
 
 std::unique_ptr<Method> make_speculative(const MethodOptions& options,
                                          const Schedule& schedule) {
