@@ -1,5 +1,6 @@
 #include "samplers/parallel/task_runner.h"
 
+#include <array>
 #include <map>
 #include <utility>
 
@@ -7,47 +8,25 @@
 #include "samplers/parallel/op_run.h"
 
 namespace troupe::samplers {
-namespace {
-
-/// Numbers that the tasks of a run read off their tensors: whether what a step
-/// made is finite, and scalars.
-std::size_t count_readings(std::span<const BoundTask> tasks) {
-  std::size_t count = 0;
-  for (const BoundTask& bound : tasks) {
-    count += (step_of(bound.task) ? 1 : 0) + num_scalars(bound.task);
-  }
-  return count;
-}
-
-}  // namespace
-
-TaskRunner::TaskRunner(const Schedule& schedule, Evaluator& evaluator,
-                       NoiseSource& noise, const MethodOptions& options)
-    : schedule_(schedule),
-      evaluator_(evaluator),
-      noise_(noise),
-      options_(options) {}
 
 std::unique_ptr<QueuedTasks> TaskRunner::queue(ExecContext& ctx,
                                                std::vector<BoundTask> tasks) {
   auto queued = std::make_unique<QueuedTasks>(std::move(tasks));
-  const OpRun run{.ctx = ctx,
-                  .schedule = schedule_,
-                  .evaluator = evaluator_,
-                  .noise = noise_,
-                  .options = options_,
-                  .queued = *queued};
-  std::map<std::pair<Op, int>, std::vector<const BoundTask*>> passes;
-  if (const std::size_t count = count_readings(queued->tasks); count > 0) {
-    queued->readings.emplace(ctx, count);
-  }
+  const OpRun run{ctx, schedule_, evaluator_, noise_, options_, *queued};
+  // Whether what steps made is finite, and scalars.
+  std::size_t num_readings = 0;
   for (const BoundTask& bound : queued->tasks) {
-    const Task& task = bound.task;
-    if (task.op->joins()) {
-      passes[{task.op, task.segment}].push_back(&bound);
+    num_readings += (step_of(bound.task) ? 1 : 0) + num_scalars(bound.task);
+  }
+  if (num_readings > 0) {
+    queued->readings.emplace(ctx, num_readings);
+  }
+  std::map<std::pair<Op, int>, std::vector<const BoundTask*>> passes;
+  for (const BoundTask& bound : queued->tasks) {
+    if (const Op op = bound.task.op; op->joins()) {
+      passes[{op, bound.task.segment}].push_back(&bound);
     } else {
-      const BoundTask* const one = &bound;
-      task.op->run(run, {&one, 1});
+      op->run(run, std::array{&bound});
     }
   }
   for (const auto& [kind, rows] : passes) {

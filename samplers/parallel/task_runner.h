@@ -87,7 +87,11 @@ struct QueuedTasks {
 class TaskRunner {
  public:
   TaskRunner(const Schedule& schedule, Evaluator& evaluator, NoiseSource& noise,
-             const MethodOptions& options);
+             const MethodOptions& options)
+      : schedule_(schedule),
+        evaluator_(evaluator),
+        noise_(noise),
+        options_(options) {}
 
   /// Queues the tasks; on the CPU, computes them. Errors: those of the
   /// evaluator.
