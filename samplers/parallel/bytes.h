@@ -68,12 +68,9 @@ class ByteWriter {
  private:
   friend class ByteReader;
   [[nodiscard]] static std::string hash_of(std::string_view content) {
-    std::uint64_t hash = xxh3_64(std::as_bytes(std::span(content)));
-    std::string bytes;
-    for (int i = 0; i < kHashBytes; ++i, hash >>= 8U) {
-      bytes.push_back(static_cast<char>(hash & 0xffU));
-    }
-    return bytes;
+    const std::uint64_t hash = xxh3_64(std::as_bytes(std::span(content)));
+    const auto bytes = std::bit_cast<std::array<char, kHashBytes>>(hash);
+    return {bytes.begin(), bytes.end()};
   }
 
   std::string bytes_;

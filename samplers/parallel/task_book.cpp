@@ -91,21 +91,15 @@ std::optional<Task> TaskBook::finish(const TaskResult& result) {
 Slots TaskBook::bury(std::vector<Slot> kept) {
   std::ranges::sort(kept);
   Slots dead;
-  for (const auto& [slot, use] : slots_) {
-    if (use.is_made && use.readers == 0 &&
-        !std::ranges::binary_search(kept, slot)) {
+  slots_.erase_if([&](Slot slot, const SlotUse& use) {
+    const bool is_dead = use.is_made && use.readers == 0 &&
+                         !std::ranges::binary_search(kept, slot);
+    if (is_dead) {
       dead.push_back(slot);
     }
-  }
-  for (const Slot slot : dead) {
-    slots_.erase(slot);
-  }
+    return is_dead;
+  });
   return dead;
-}
-
-bool TaskBook::is_made(Slot slot) const {
-  const SlotUse* const found = slots_.find(slot);
-  return found != nullptr && found->is_made;
 }
 
 std::vector<Slot> TaskBook::live_slots() const {

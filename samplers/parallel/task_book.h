@@ -44,11 +44,10 @@ class TaskBook {
   }
   /// Made or to be made, and not dead.
   [[nodiscard]] bool has_slot(Slot slot) const { return slots_.contains(slot); }
-  /// The task that writes the slot is finished, and the slot lives.
-  [[nodiscard]] bool is_made(Slot slot) const;
   /// The task that writes the slot is open.
   [[nodiscard]] bool is_to_come(Slot slot) const {
-    return has_slot(slot) && !is_made(slot);
+    const SlotUse* const found = slots_.find(slot);
+    return found != nullptr && !found->is_made;
   }
   /// All such slots.
   [[nodiscard]] std::vector<Slot> live_slots() const;
