@@ -82,9 +82,9 @@ void Picard::transfer(Bytes& bytes, Self& self) {
                  round.next_begin, round.guesses);
     for (auto& point : round.points) {
       transfer_all(bytes, point.state, point.output, point.evaluation,
-                   point.sweep, point.swept, point.has_change,
-                   point.change.is_same, point.change.passes, point.comparison,
-                   point.residual, point.squares);
+                   point.sweep, point.swept, point.has_change, point.is_same,
+                   point.passes, point.comparison, point.residual,
+                   point.squares);
       bytes.length(point.older);
       for (auto& iterate : point.older) {
         transfer_all(bytes, iterate.state, iterate.residual, iterate.squares);
@@ -263,7 +263,7 @@ Slot Picard::mix(Round& round, int index) {
     sums.add(at(round, upstream - 1).squares, at(round, upstream).older);
   }
   Coefficients weights = sums.weights();
-  if (left.change.is_same || weights.empty()) {
+  if (left.is_same || weights.empty()) {
     return left.swept;
   }
   const Slot mixed = book_.new_slot();
@@ -280,13 +280,7 @@ Slot Picard::mix(Round& round, int index) {
 
 void Picard::advance(const Task& done, const std::vector<double>& scalars) {
   if (done.op == Op::sweep) {
-    Point& point = point_of(&Point::sweep, done.id);
-    point.change = change_of(done, scalars);
-    point.has_change = true;
-    if (!point.squares.empty()) {
-      const double rms = scalars[0] * done.coefficients.at(1);
-      point.squares[0] = rms * rms;
-    }
+    note_change(point_of(&Point::sweep, done.id), done, scalars);
   } else if (done.op == Op::residual) {
     Point& point = point_of(&Point::comparison, done.id);
     require(1 + scalars.size() == point.squares.size(), Errc::internal,
@@ -310,8 +304,8 @@ Picard::Point& Picard::point_of(std::uint64_t Point::*task, std::uint64_t id) {
   throw Error(Errc::corrupt_file, "picard", "a sweep of another window");
 }
 
-Picard::Change Picard::change_of(const Task& sweep,
-                                 const std::vector<double>& scalars) const {
+void Picard::note_change(Point& point, const Task& sweep,
+                         const std::vector<double>& scalars) const {
   require(scalars.size() == 2, Errc::internal, "picard",
           "a sweep came back without its two scalars");
   if (!std::isfinite(scalars[0])) {
@@ -321,9 +315,14 @@ Picard::Change Picard::change_of(const Task& sweep,
                 "use a smaller window, or --method sequential to see whether "
                 "the model itself fails");
   }
-  const bool is_same = scalars[1] != 0;
-  return {is_same, is_same || (options_.tolerance > 0 &&
-                               scalars[0] <= options_.tolerance)};
+  point.has_change = true;
+  point.is_same = scalars[1] != 0;
+  point.passes = point.is_same ||
+                 (options_.tolerance > 0 && scalars[0] <= options_.tolerance);
+  if (!point.squares.empty()) {
+    const double rms = scalars[0] * sweep.coefficients.at(1);
+    point.squares[0] = rms * rms;
+  }
 }
 
 /// The change of the next point of a round, in the order of the points. False
@@ -349,7 +348,7 @@ bool Picard::take_change(std::size_t r) {
   const bool is_last = changed == round.end;
   if (round.next_begin != 0) {
     pass_on(r, changed);
-  } else if (is_last || !point.change.passes) {
+  } else if (is_last || !point.passes) {
     begin_next(r, changed);
   }
   if (is_last) {
@@ -380,7 +379,7 @@ void Picard::pass_on(std::size_t r, int index) {
   Round& round = rounds_[r];
   const Point& left = at(round, index - 1);
   const Point& here = at(round, index);
-  const Slot output = left.change.is_same ? here.output : kNoSlot;
+  const Slot output = left.is_same ? here.output : kNoSlot;
   Round& next = rounds_[r + 1];
   if (memory_ == 1 || index == next.begin) {
     enter(next, left.swept, output, here.cache);

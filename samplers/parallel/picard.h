@@ -73,11 +73,6 @@ class Picard final : public BookedMethod {
   /// No task writes the initial slot.
   static constexpr Slot kNoSlot = kInitialSlot;
 
-  /// How the new value of a sweep compares with the old value.
-  struct Change {
-    bool is_same = false;  ///< in every byte as the value before
-    bool passes = false;   ///< the same, or as good as that
-  };
   /// One point of the chain in one round.
   struct Point {
     Slot state = 0;         ///< its value when the round begins
@@ -88,7 +83,8 @@ class Picard final : public BookedMethod {
     std::uint64_t sweep = 0;  ///< task from here to the next point; 0: none yet
     Slot swept = kNoSlot;     ///< the next point's new value
     bool has_change = false;  ///< the sweep's result is there
-    Change change;
+    bool is_same = false;     ///< the new value, in every byte as the old one
+    bool passes = false;      ///< the new value: the same, or as good as that
     // Of the next point, with a memory above 1.
     std::uint64_t comparison = 0;  ///< task that makes the two; 0: none
     Slot residual = kNoSlot;
@@ -125,8 +121,8 @@ class Picard final : public BookedMethod {
   void advance(const Task& done, const std::vector<double>& scalars) override;
   [[nodiscard]] std::vector<Slot> kept_slots() const override;
   [[nodiscard]] std::int64_t num_missing() const override;
-  [[nodiscard]] Change change_of(const Task& sweep,
-                                 const std::vector<double>& scalars) const;
+  void note_change(Point& point, const Task& sweep,
+                   const std::vector<double>& scalars) const;
   [[nodiscard]] bool take_change(std::size_t r);
   void begin_next(std::size_t r, int begin);
   void pass_on(std::size_t r, int index);
