@@ -12,8 +12,9 @@
 namespace troupe::samplers {
 namespace {
 
-bool has_memory(const MethodOptions& options) {
-  return options.kind->takes("memory") && options.memory > 1;
+/// Iterates of a point that are mixed; 1: none.
+int memory_of(const MethodOptions& options) {
+  return options.kind->takes("memory") ? options.memory : 1;
 }
 
 }  // namespace
@@ -21,8 +22,7 @@ bool has_memory(const MethodOptions& options) {
 Picard::Picard(const MethodOptions& options, const Schedule& schedule)
     : BookedMethod(schedule.num_model_calls()),
       options_(options),
-      memory_(has_memory(options) ? static_cast<std::size_t>(options.memory)
-                                  : 1) {
+      memory_(static_cast<std::size_t>(memory_of(options))) {
   for (int call = 0; call < num_calls_; ++call) {
     coefficients_.push_back(sweep_coefficients(options, schedule, call));
   }
@@ -148,10 +148,6 @@ bool Picard::is_whole(const Round& round) const {
 
 // ---- rounds: tasks that follow from results, and what they may still read
 
-Picard::Point& Picard::at(Round& round, int index) {
-  return round.points.at(static_cast<std::size_t>(index - round.begin));
-}
-
 bool Picard::draws_line(const Round& round) const {
   return options_.initial_guess == InitialGuess::linear_x0 &&
          round.begin + 1 < round.end && round.end < num_calls_;
@@ -175,7 +171,7 @@ void Picard::enter(Round& round, Slot state, Slot output, Slot cache,
 }
 
 void Picard::evaluate(Round& round, int index) {
-  Point& point = at(round, index);
+  Point& point = round.at(index);
   const Slot before = point.cache != kNoSlot ? point.cache : round.cache;
   Task task =
       evaluation(options_, index, num_calls_, point.state,
@@ -192,13 +188,13 @@ void Picard::evaluate(Round& round, int index) {
 
 /// From a point to the next, whose values in this round are known.
 void Picard::add_sweep(Round& round, int index) {
-  Point& point = at(round, index);
+  Point& point = round.at(index);
   const bool is_first = index == round.begin;
   const bool is_last = index + 1 == round.end;
   point.swept = book_.new_slot();
   Task task = task_of(Op::sweep, index, index + 1,
-                      {is_first ? point.state : at(round, index - 1).swept,
-                       point.state, at(round, index + 1).state, point.output});
+                      {is_first ? point.state : round.at(index - 1).swept,
+                       point.state, round.at(index + 1).state, point.output});
   task.outputs = {point.swept};
   if (is_last) {  // guesses for every point that may enter
     const int last = std::min(round.end + options_.window_size, num_calls_);
@@ -240,8 +236,8 @@ void Picard::add_guesses(int from, Slot state, std::span<const Slot> guesses) {
 /// The residual of the next point, for later rounds, and its distances from
 /// those of the rounds before.
 void Picard::compare(Round& round, int index) {
-  Point& point = at(round, index);
-  const Point& next = at(round, index + 1);
+  Point& point = round.at(index);
+  const Point& next = round.at(index + 1);
   point.residual = book_.new_slot();
   point.squares.resize(1 + next.older.size());
   Task task =
@@ -257,10 +253,10 @@ void Picard::compare(Round& round, int index) {
 /// What the next round takes for a point that is not its first. The weights
 /// come from the residuals of this round's points up to it.
 Slot Picard::mix(Round& round, int index) {
-  const Point& left = at(round, index - 1);
-  AndersonSums sums(at(round, index).older.size());
+  const Point& left = round.at(index - 1);
+  AndersonSums sums(round.at(index).older.size());
   for (int upstream = round.begin + 1; upstream <= index; ++upstream) {
-    sums.add(at(round, upstream - 1).squares, at(round, upstream).older);
+    sums.add(round.at(upstream - 1).squares, round.at(upstream).older);
   }
   Coefficients weights = sums.weights();
   if (left.is_same || weights.empty()) {
@@ -269,7 +265,7 @@ Slot Picard::mix(Round& round, int index) {
   const Slot mixed = book_.new_slot();
   Task task = task_of(Op::mix, index - 1, index, {left.swept});
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    task.inputs.push_back(at(round, index).older[i].state);
+    task.inputs.push_back(round.at(index).older[i].state);
   }
   task.outputs = {mixed};
   task.coefficients = std::move(weights);
@@ -361,7 +357,7 @@ bool Picard::take_change(std::size_t r) {
 void Picard::begin_next(std::size_t r, int begin) {
   Round& round = rounds_[r];
   round.next_begin = begin;
-  result_ = at(round, begin - 1).swept;
+  result_ = round.at(begin - 1).swept;
   begin_ = begin;
   if (done()) {
     return;
@@ -377,8 +373,8 @@ void Picard::begin_next(std::size_t r, int begin) {
 /// still the one there.
 void Picard::pass_on(std::size_t r, int index) {
   Round& round = rounds_[r];
-  const Point& left = at(round, index - 1);
-  const Point& here = at(round, index);
+  const Point& left = round.at(index - 1);
+  const Point& here = round.at(index);
   const Slot output = left.is_same ? here.output : kNoSlot;
   Round& next = rounds_[r + 1];
   if (memory_ == 1 || index == next.begin) {
@@ -486,10 +482,8 @@ std::unique_ptr<Method> make_picard(const MethodOptions& options,
                 "got " + std::to_string(options.tolerance) +
                     ", expected 0 (bit-equal to sequential) or more");
   }
-  if (options.kind->takes("memory")) {
-    check_range("memory", options.memory, 1, 1 + int{kMostCoefficients},
-                "a mix has so many iterates");
-  }
+  check_range("memory", memory_of(options), 1, 1 + int{kMostCoefficients},
+              "a mix has so many iterates");
   return std::make_unique<Picard>(options, schedule);
 }
 
@@ -499,7 +493,7 @@ std::unique_ptr<Method> make_picard(const MethodOptions& options,
 double picard_tasks(const MethodOptions& options, int num_calls) {
   const double evaluations =
       options.tolerance > 0 ? 4 : std::min(options.window_size, num_calls);
-  return (has_memory(options) ? 4 : 2) * evaluations * num_calls;
+  return (memory_of(options) > 1 ? 4 : 2) * evaluations * num_calls;
 }
 
 /// Open rounds follow each other from right to left: a round can sweep only up
@@ -516,7 +510,7 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
   const int window = std::min(rows_of_window(options), num_calls);
   const int firsts =
       options.initial_guess == InitialGuess::linear_x0 ? window - 1 : 0;
-  const int each = has_memory(options) ? 2 * options.memory + 5 : 3;
+  const int each = memory_of(options) > 1 ? 2 * options.memory + 5 : 3;
   const bool caches = options.kind.has(Modifier::cache);
   return {.states = each * window + 2 + firsts,
           .outputs = window + firsts,

@@ -103,9 +103,12 @@ class Picard final : public BookedMethod {
     std::vector<Slot> guesses = {};  ///< of points after end
     int num_swept = 0;               ///< points whose results are taken
     int next_begin = 0;              ///< of the round after it; 0: not known
+
+    [[nodiscard]] Point& at(int index) {
+      return points.at(static_cast<std::size_t>(index - begin));
+    }
   };
 
-  [[nodiscard]] static Point& at(Round& round, int index);
   /// The sweep of its last point reads its first point, too, for the guesses.
   [[nodiscard]] bool draws_line(const Round& round) const;
   // Tasks.
