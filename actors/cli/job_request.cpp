@@ -145,9 +145,7 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
 
 void note_method(const config::Config& config, JobRequest& request) {
   const samplers::MethodOptions& method = request.job.method;
-  if (method.kind->note != nullptr) {
-    add_note(request.notes, std::string(method.kind->note(method)));
-  }
+  add_note(request.notes, std::string(samplers::note_of(method)));
   if (!request.choice_note.empty()) {
     add_note(
         request.notes,

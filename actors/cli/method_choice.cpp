@@ -276,7 +276,7 @@ std::string error_note(const config::Config& config,
                        const JobRequest& request) {
   const MethodOptions& method = request.job.method;
   if (!approximates(method) || config.max_rmse ||
-      (method.kind->note != nullptr && !method.kind->note(method).empty())) {
+      !samplers::note_of(method).empty()) {
     return {};
   }
   const std::string name = to_string(method.kind);

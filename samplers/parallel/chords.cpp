@@ -131,23 +131,18 @@ bool goes_past_points(const MethodOptions& options) {
   return options.num_outputs < options.window_size;
 }
 
-std::string_view chords_note(const MethodOptions& options) {
-  return options.num_outputs == options.window_size
-             ? "chords with as many outputs as cores is exact and as slow as "
-               "one worker"
-             : "";
-}
-
 }  // namespace
 
 constexpr MethodRow kChords{.name = "chords",
                             .options = "window outputs",
                             .spreads = true,
                             .defaults = chords_defaults,
-                            .note = chords_note,
                             .plan = plan_chords,
                             .check = check_one_call_without_noise,
                             .approximates = goes_past_points,
+                            .note_if_exact =
+                                "chords with as many outputs as cores is exact "
+                                "and as slow as one worker",
                             .skips_points = goes_past_points,
                             .useful_workers = workers_of<num_planned>,
                             .most_rows = num_planned};

@@ -92,9 +92,6 @@ struct MethodRow {
   /// is. num_calls: 0 if not known. num_workers: that can share a sample.
   MethodOptions (*defaults)(const MethodChoices&, int num_calls,
                             int num_workers) = nullptr;
-  /// What the user should know about these options beside an error that was
-  /// measured; null, or empty: nothing.
-  std::string_view (*note)(const MethodOptions&) = nullptr;
   /// The tasks of one sample, where they are known beforehand (plan.h); null:
   /// they follow from results, and `make` makes the machine of one sample. What
   /// is said below of methods without a plan follows from the plan where there
@@ -108,6 +105,9 @@ struct MethodRow {
   /// Whether a result may have other bytes than the sequential run with the
   /// same modifiers; null: never.
   bool (*approximates)(const MethodOptions&) = nullptr;
+  /// See note_of.
+  std::string_view note_if_exact = "";
+  std::string_view note_if_approximate = "";
 
   /// Whether it makes no state of its chain for some calls, so that a run has
   /// no whole trajectory; null: never.
@@ -196,6 +196,9 @@ using MethodTable = std::span<const MethodKind>;
 
 /// Whether a result may have other bytes than the sequential run.
 [[nodiscard]] bool approximates(const MethodOptions& options);
+/// What the user should know about these options beside an error that was
+/// measured; empty: nothing.
+[[nodiscard]] std::string_view note_of(const MethodOptions& options);
 
 // What a method costs. Errors: as make_method.
 [[nodiscard]] Turn turn_of(const MethodOptions& options,

@@ -45,6 +45,11 @@ bool approximates(const MethodOptions& options) {
   return (of_kind != nullptr && of_kind(options)) || leaves_out_blocks(options);
 }
 
+std::string_view note_of(const MethodOptions& options) {
+  return approximates(options) ? options.kind->note_if_approximate
+                               : options.kind->note_if_exact;
+}
+
 std::function<std::unique_ptr<Method>()> method_maker(
     const MethodOptions& options, const Schedule& schedule) {
   if (options.kind->check != nullptr) {

@@ -80,13 +80,6 @@ TaskList plan_parareal(const MethodOptions& options, int num_calls) {
   return list;
 }
 
-std::string_view parareal_note(const MethodOptions& options) {
-  return options.iterations == options.window_size
-             ? "parareal with as many iterations as blocks is exact and as "
-               "slow as one worker"
-             : "";
-}
-
 }  // namespace
 
 constexpr MethodRow kParareal{
@@ -100,11 +93,13 @@ constexpr MethodRow kParareal{
           return MethodOptions{.window_size =
                                    default_window(blocks, 8, num_calls)};
         },
-    .note = parareal_note,
     .plan = plan_parareal,
     .check = check_one_call_without_noise,
     .approximates =
         [](const MethodOptions& o) { return o.iterations < o.window_size; },
+    .note_if_exact =
+        "parareal with as many iterations as blocks is exact and as slow as "
+        "one worker",
     .skips_points = [](const MethodOptions&) { return true; },
     .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window};

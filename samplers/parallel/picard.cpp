@@ -517,14 +517,6 @@ LiveValues picard_live(const MethodOptions& options, int num_calls,
           .caches = caches ? 2 * window : 0};
 }
 
-std::string_view picard_note(const MethodOptions& options) {
-  return options.tolerance == 0 && !leaves_out_blocks(options)
-             ? "tolerance 0 is exact and takes as many rounds as steps: it "
-               "never gains; without --tolerance and --accept the method "
-               "approximates in fewer rounds"
-             : "";
-}
-
 /// A little less than the fewest calls seen on the demo model (f32, 50 steps),
 /// as a multiple of the sequential run's. 1: not measured with these settings.
 double picard_work(const MethodOptions& options, int num_calls,
@@ -550,13 +542,16 @@ constexpr MethodRow kPicard{
     .spreads = true,
     .may_end_early = true,
     .defaults = picard_defaults,
-    .note = picard_note,
     .make = make_picard,
     // picard+cache has other bytes than sequential+cache.
     .approximates =
         [](const MethodOptions& o) {
           return o.tolerance > 0 || leaves_out_blocks(o);
         },
+    .note_if_exact =
+        "tolerance 0 is exact and takes as many rounds as steps: it never "
+        "gains; without --tolerance and --accept the method approximates in "
+        "fewer rounds",
     .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window,
     .least_work = picard_work,

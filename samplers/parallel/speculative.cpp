@@ -247,13 +247,6 @@ LiveValues speculative_live(const MethodOptions& options, int num_calls,
   return {.states = 2 * window + 1, .outputs = window + 1};
 }
 
-std::string_view speculative_note(const MethodOptions& options) {
-  return options.window_size > 1
-             ? "speculative draws other pictures than the sequential run, of "
-               "the same distribution; --window 1 gives the sequential bytes"
-             : "";
-}
-
 /// Whether a draft is accepted in place of what the step made.
 struct Judgement {
   bool passes = false;
@@ -362,10 +355,12 @@ constexpr MethodRow kSpeculative{
           return MethodOptions{.window_size =
                                    default_window(num_workers, 8, num_calls)};
         },
-    .note = speculative_note,
     .check = check_speculative_schedule,
     .make = make_speculative,
     .approximates = [](const MethodOptions& o) { return o.window_size > 1; },
+    .note_if_approximate =
+        "speculative draws other pictures than the sequential run, of the same "
+        "distribution; --window 1 gives the sequential bytes",
     .useful_workers = workers_of<rows_of_window>,
     .most_rows = rows_of_window,
     .turn = turn_of_window,
