@@ -143,7 +143,7 @@ void check_method_options(const Config& config,
     }
     std::vector<std::string> owners;
     for (const MethodKind owner : samplers::method_table()) {
-      if (owner->takes(option.key)) {
+      if (owner.takes(option.key)) {
         owners.emplace_back(owner->name);
       }
     }
@@ -237,7 +237,7 @@ MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
   if (!config.method.preset.empty()) {
     const auto table = samplers::method_table();
     return *std::ranges::find_if(
-        table, [](MethodKind kind) { return kind->takes("preset"); });
+        table, [](MethodKind kind) { return kind.takes("preset"); });
   }
   const std::uint64_t sharers = num_sharers(config, inputs);
   if (inputs.is_guided && sharers > inputs.num_samples) {
@@ -267,7 +267,7 @@ int default_segments(const Config& config, const PlanInputs& inputs) {
 /// A preset is a chain.
 void choose_cut(const Config& config, const PlanInputs& inputs,
                 MethodOptions& options) {
-  if (!options.kind->takes("cut")) {
+  if (!options.kind.takes("cut")) {
     return;
   }
   if (!config.method.cut && config.method.preset.empty() &&
@@ -318,7 +318,7 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   }
   options.kind = kind;
   options.has_early_results = !config.preview.empty();
-  if (kind->takes("segments")) {
+  if (kind.takes("segments")) {
     options.num_segments = default_segments(config, inputs);
   }
   apply_choices(said, options);
@@ -333,7 +333,7 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   }
   choose_cut(config, inputs, options);
   if (options.num_segments > inputs.num_blocks &&
-      options.kind->takes("segments")) {
+      options.kind.takes("segments")) {
     throw Error(Errc::invalid_argument, config.place_of("segments"),
                 "more segments than the network has blocks: got " +
                     std::to_string(options.num_segments) +

@@ -274,7 +274,7 @@ SettingRow figures_of(const Grid& grid, const GridRow& row,
         median_over(predicted, [](const SettingRun& r) { return r.seconds; });
     figures.predicted_off = *figures.predicted_seconds / figures.seconds - 1;
   }
-  if (method.kind->takes("tolerance")) {
+  if (method.kind.takes("tolerance")) {
     figures.tolerance = method.tolerance;
   }
   return figures;

@@ -521,7 +521,7 @@ void settle_method(const config::Config& config,
   }
   const bool follows_workers = !request.is_joined && !request.measured &&
                                !config.method.window_size &&
-                               request.job.method.kind->takes("window");
+                               request.job.method.kind.takes("window");
   if (!request.is_method_open() && !follows_workers) {
     return;
   }

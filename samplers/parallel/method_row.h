@@ -134,9 +134,6 @@ struct MethodRow {
   double (*most_tasks)(const MethodOptions&, int num_calls) = nullptr;
   LiveValues (*most_live)(const MethodOptions&, int num_calls,
                           int max_open) = nullptr;
-
-  /// Whether `options` has this key.
-  [[nodiscard]] bool takes(std::string_view key) const;
 };
 
 /// A parallel method: its row, which lives as long as the program, and its

@@ -17,17 +17,13 @@ MethodTable method_table() {
   return kTable;
 }
 
-bool MethodRow::takes(std::string_view key) const {
-  return has_word(options, key);
-}
-
 bool MethodKind::takes(std::string_view key) const {
   for (std::size_t m = 0; m < std::size(kModifiers); ++m) {
     if (has(static_cast<Modifier>(m)) && has_word(kModifiers[m].options, key)) {
       return true;
     }
   }
-  return row_->takes(key);
+  return has_word(row_->options, key);
 }
 
 std::string to_string(MethodKind kind) {
@@ -100,7 +96,7 @@ int num_parts(const MethodOptions& options) {
 }
 
 int num_network_parts(const MethodOptions& options) {
-  return options.kind->takes("segments") ? options.num_segments : 1;
+  return options.kind.takes("segments") ? options.num_segments : 1;
 }
 
 int num_segments(const MethodOptions& options) {

@@ -14,7 +14,7 @@ namespace {
 
 /// Iterates of a point that are mixed; 1: none.
 int memory_of(const MethodOptions& options) {
-  return options.kind->takes("memory") ? options.memory : 1;
+  return options.kind.takes("memory") ? options.memory : 1;
 }
 
 }  // namespace

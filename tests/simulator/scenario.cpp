@@ -34,7 +34,7 @@ const samplers::Schedule& schedule_of(MethodKind kind, int steps) {
 /// A method's row alone, and what its options can change in its shape.
 std::vector<MethodOptions> varieties(MethodKind kind) {
   std::vector<MethodOptions> all{{.kind = kind}};
-  if (kind->takes("window")) {
+  if (kind.takes("window")) {
     all = {{.kind = kind, .window_size = 2},
            {.kind = kind,
             .window_size = 3,
@@ -43,7 +43,7 @@ std::vector<MethodOptions> varieties(MethodKind kind) {
             .has_early_results = true},
            {.kind = kind, .window_size = 4, .anchor = samplers::Anchor::fresh}};
   }
-  if (kind->takes("tolerance")) {
+  if (kind.takes("tolerance")) {
     all = {{.kind = kind, .window_size = 4},
            {.kind = kind, .window_size = 8, .tolerance = 0.1},
            {.kind = kind,
@@ -57,20 +57,20 @@ std::vector<MethodOptions> varieties(MethodKind kind) {
             .accept = samplers::Accept::settled,
             .memory = 4}};
   }
-  if (kind->takes("segments")) {
+  if (kind.takes("segments")) {
     all = {{.kind = kind, .num_segments = 2},
            {.kind = kind, .num_segments = 4}};
   }
-  if (kind->takes("cut")) {
+  if (kind.takes("cut")) {
     all.push_back(
         {.kind = kind, .num_segments = 3, .cut = samplers::CutShape::onion});
   }
-  if (kind->takes("stale-at")) {
+  if (kind.takes("stale-at")) {
     all.push_back({.kind = kind,
                    .num_segments = 3,
                    .stale_at = samplers::StaleAt::latents});
   }
-  if (kind->takes("stride")) {
+  if (kind.takes("stride")) {
     all.push_back({.kind = kind, .num_segments = 2, .stride = 2});
     all.push_back({.kind = kind,
                    .num_segments = 3,
