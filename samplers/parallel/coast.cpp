@@ -76,12 +76,8 @@ void run_coast(const OpRun& run, OpTasks tasks) {
   std::vector<SolverState> points =
       run.coast(bound, line, task.from, run.state(bound, task.inputs.at(0)),
                 static_cast<std::size_t>(num_steps));
-  for (int i = num_steps - num_kept; i < num_steps; ++i) {
-    run.write_state(
-        bound,
-        task.outputs.at(static_cast<std::size_t>(i - num_steps + num_kept)),
-        task.from + i + 1, std::move(points[static_cast<std::size_t>(i)]));
-  }
+  points.erase(points.begin(), points.end() - num_kept);
+  run.write_states(bound, task.to - num_kept + 1, std::move(points));
 }
 
 }  // namespace troupe::samplers

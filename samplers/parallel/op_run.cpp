@@ -75,6 +75,16 @@ void OpRun::write_state(const BoundTask& bound, Slot slot, int point,
   queued.write(bound, slot, std::move(state));
 }
 
+void OpRun::write_states(const BoundTask& bound, int first_point,
+                         std::vector<SolverState> states) const {
+  const Slots& slots = bound.task.outputs;
+  const std::size_t first_slot = slots.size() - states.size();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    write_state(bound, slots.at(first_slot + i),
+                first_point + static_cast<int>(i), std::move(states[i]));
+  }
+}
+
 SolverState OpRun::step_from(const BoundTask& bound, SolverState state,
                              const Tensor& model_output, const Tensor& seen,
                              double carry) const {

@@ -53,6 +53,9 @@ struct OpRun {
   /// point: model calls that led to the state.
   void write_state(const BoundTask& bound, Slot slot, int point,
                    SolverState state) const;
+  /// Points from that one on, into the task's last outputs.
+  void write_states(const BoundTask& bound, int first_point,
+                    std::vector<SolverState> states) const;
   /// The solver step of the task from `state`. seen: the latents that the
   /// network saw; empty: they are the state's. Where they differ from the
   /// state's it is step(seen) + carry · (state − seen), the difference formed

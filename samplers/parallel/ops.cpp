@@ -126,10 +126,10 @@ void run_step(const OpRun& run, OpTasks tasks) {
 void run_jump(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();
   const Task& task = bound.task;
-  SolverState state;
-  state.latents = extrapolate(run.ctx, run.schedule, task.from, task.to,
-                              run.latents(bound, 0), run.tensor(bound, 1));
-  run.write_state(bound, task.outputs.at(0), task.to, std::move(state));
+  run.write_state(
+      bound, task.outputs.at(0), task.to,
+      {.latents = extrapolate(run.ctx, run.schedule, task.from, task.to,
+                              run.latents(bound, 0), run.tensor(bound, 1))});
 }
 
 void run_carry(const OpRun& run, OpTasks tasks) {

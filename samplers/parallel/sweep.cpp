@@ -22,13 +22,12 @@ double carry_of(Carry kind, const Schedule& schedule, int call) {
     case Carry::coefficient:
       return carry_coefficient(schedule, call, call + 1);
     case Carry::deviation:
-      if (schedule.options().solver->begins_at_anchor) {
-        return 0.0;
-      }
-      return deviation(schedule.arrival(call + 1)) /
-             deviation(schedule.level(call));
+      break;
   }
-  throw Error(Errc::internal, "sweep", "an unknown kind of carry");
+  return schedule.options().solver->begins_at_anchor
+             ? 0.0
+             : deviation(schedule.arrival(call + 1)) /
+                   deviation(schedule.level(call));
 }
 
 /// Errors: Errc::internal unless it lies before the task's call.
@@ -42,15 +41,6 @@ int first_call_of(const Task& task) {
 /// The mixture of the latents at a point.
 NoiseLevel level_of(const Schedule& schedule, int point) {
   return point == 0 ? schedule.level(0) : schedule.arrival(point);
-}
-
-/// Fails a sweep whose point is not finite. Names the network's block if its
-/// output for these latents is not finite either.
-[[noreturn]] void fail(const OpRun& run, const BoundTask& bound,
-                       const Tensor& latents, const Tensor& output) {
-  kernels::Readings readings(run.ctx, 1);
-  readings.all_finite(output);
-  run.fail(bound, readings.wait().front() != 0.0 ? Tensor() : latents);
 }
 
 /// The points after the window, of which nothing is known yet. A line goes
@@ -130,19 +120,17 @@ void run_sweep(const OpRun& run, OpTasks tasks) {
       readings.sum_squared_difference(next.latents, old_next);
   const std::size_t same = readings.bytes_equal(next.latents, old_next);
   run.write_state(bound, task.outputs.at(0), task.to, next);
-  int point = task.to;
-  for (SolverState& guess : guesses_of(run, bound, old_here, output, next)) {
-    ++point;
-    run.write_state(bound,
-                    task.outputs.at(static_cast<std::size_t>(point - task.to)),
-                    point, std::move(guess));
-  }
+  run.write_states(bound, task.to + 1,
+                   guesses_of(run, bound, old_here, output, next));
   const auto size = static_cast<double>(next.latents.num_elements());
   run.queued.verdicts.push_back(
       {&bound,
        [=, &bound](std::span<const double> values) -> std::vector<double> {
          if (values[finite] == 0.0) {
-           fail(run, bound, old_here, output);
+           // Names a block of the network only if its output is at fault.
+           kernels::Readings of_output(run.ctx, 1);
+           of_output.all_finite(output);
+           run.fail(bound, of_output.wait()[0] != 0.0 ? Tensor() : old_here);
          }
          return {
              std::sqrt(values[squares] / size) / bound.task.coefficients.at(1),
@@ -163,16 +151,15 @@ void run_guess(const OpRun& run, OpTasks tasks) {
   };
   const Tensor known_here = known(task.from);
   const double scale = deviation(level_of(run.schedule, task.from));
+  std::vector<SolverState> guesses;
   for (int point = task.from + 1; point <= task.to; ++point) {
-    SolverState guess;
-    guess.latents = run.ctx.empty(here.shape(), DType::f32);
+    Tensor& guess = guesses.emplace_back().latents;
+    guess = run.ctx.empty(here.shape(), DType::f32);
     kernels::add_carry(run.ctx, known(point),
                        deviation(level_of(run.schedule, point)) / scale, here,
-                       known_here, guess.latents);
-    run.write_state(
-        bound, task.outputs.at(static_cast<std::size_t>(point - task.from - 1)),
-        point, std::move(guess));
+                       known_here, guess);
   }
+  run.write_states(bound, task.from + 1, std::move(guesses));
 }
 
 }  // namespace troupe::samplers
