@@ -51,14 +51,13 @@ std::vector<Task> Picard::ready(int max_open) {
             : 1;
     ++num_rounds_;
     rounds_.push_back({.end = end});
-    std::vector<Slot> states(static_cast<std::size_t>(end) + 1, kInitialSlot);
-    if (is_given) {
-      std::ranges::generate(states.begin() + 1, states.end(),
-                            [this] { return book_.new_slot(); });
-      add_guesses(0, kInitialSlot, std::span(states).subspan(1));
-    }
-    for (const Slot state : states) {
-      enter(rounds_.back(), state);
+    const std::vector<Slot> guesses =
+        is_given
+            ? add_guesses(0, kInitialSlot, end)
+            : std::vector<Slot>(static_cast<std::size_t>(end), kInitialSlot);
+    enter(rounds_.back(), kInitialSlot);
+    for (const Slot guess : guesses) {
+      enter(rounds_.back(), guess);
     }
   }
   return book_.take(max_open);
@@ -176,11 +175,9 @@ void Picard::evaluate(Round& round, int index) {
   Task task =
       evaluation(options_, index, num_calls_, point.state,
                  before != kNoSlot ? std::optional(before) : std::nullopt);
-  point.output = book_.new_slot();
-  task.outputs = {point.output};
+  point.output = book_.add_output(task);
   if (leaves_cache(options_, index, num_calls_)) {
-    point.cache = book_.new_slot();
-    task.outputs.push_back(point.cache);
+    point.cache = book_.add_output(task);
   }
   point.evaluation = book_.add(std::move(task));
   ++evaluations_;
@@ -191,19 +188,16 @@ void Picard::add_sweep(Round& round, int index) {
   Point& point = round.at(index);
   const bool is_first = index == round.begin;
   const bool is_last = index + 1 == round.end;
-  point.swept = book_.new_slot();
+  const bool is_given = options_.initial_guess == InitialGuess::trajectory;
+  // Guesses for every point that may enter.
+  const int num_guesses =
+      is_last ? std::min(options_.window_size, num_calls_ - round.end) : 0;
   Task task = task_of(Op::sweep, index, index + 1,
                       {is_first ? point.state : round.at(index - 1).swept,
                        point.state, round.at(index + 1).state, point.output});
-  task.outputs = {point.swept};
-  if (is_last) {  // guesses for every point that may enter
-    const int last = std::min(round.end + options_.window_size, num_calls_);
-    for (int guess = round.end + 1; guess <= last; ++guess) {
-      round.guesses.push_back(book_.new_slot());
-    }
-    if (options_.initial_guess != InitialGuess::trajectory) {
-      task.outputs.append(round.guesses.begin(), round.guesses.end());
-    }
+  point.swept = book_.add_output(task);
+  for (int i = 0; i < num_guesses && !is_given; ++i) {
+    round.guesses.push_back(book_.add_output(task));
   }
   task.coefficients = coefficients_.at(static_cast<std::size_t>(index));
   if (is_last && draws_line(round)) {
@@ -213,24 +207,22 @@ void Picard::add_sweep(Round& round, int index) {
     task.coefficients.push_back(round.begin);
   }
   point.sweep = book_.add(std::move(task));
-  if (is_last && options_.initial_guess == InitialGuess::trajectory) {
-    add_guesses(round.end, point.swept, round.guesses);
+  if (num_guesses > 0 && is_given) {
+    round.guesses = add_guesses(round.end, point.swept, num_guesses);
   }
   if (memory_ > 1) {
     compare(round, index);
   }
 }
 
-/// Guesses of the points after `from`.
-void Picard::add_guesses(int from, Slot state, std::span<const Slot> guesses) {
-  if (guesses.empty()) {
-    return;
-  }
-  Task task = task_of(Op::guess, from, from + static_cast<int>(guesses.size()),
-                      {state});
+/// Guesses of so many points after `from`, from the job's trajectory.
+std::vector<Slot> Picard::add_guesses(int from, Slot state, int count) {
+  Task task = task_of(Op::guess, from, from + count, {state});
   task.is_on_chain = false;
-  task.outputs.append(guesses.begin(), guesses.end());
+  std::vector<Slot> guesses(static_cast<std::size_t>(count));
+  std::ranges::generate(guesses, [&] { return book_.add_output(task); });
   book_.add(std::move(task));
+  return guesses;
 }
 
 /// The residual of the next point, for later rounds, and its distances from
@@ -238,11 +230,10 @@ void Picard::add_guesses(int from, Slot state, std::span<const Slot> guesses) {
 void Picard::compare(Round& round, int index) {
   Point& point = round.at(index);
   const Point& next = round.at(index + 1);
-  point.residual = book_.new_slot();
   point.squares.resize(1 + next.older.size());
   Task task =
       task_of(Op::residual, index, index + 1, {point.swept, next.state});
-  task.outputs = {point.residual};
+  point.residual = book_.add_output(task);
   task.is_on_chain = false;
   for (const Iterate& iterate : next.older) {
     task.inputs.push_back(iterate.residual);
@@ -262,12 +253,11 @@ Slot Picard::mix(Round& round, int index) {
   if (left.is_same || weights.empty()) {
     return left.swept;
   }
-  const Slot mixed = book_.new_slot();
   Task task = task_of(Op::mix, index - 1, index, {left.swept});
   for (std::size_t i = 0; i < weights.size(); ++i) {
     task.inputs.push_back(round.at(index).older[i].state);
   }
-  task.outputs = {mixed};
+  const Slot mixed = book_.add_output(task);
   task.coefficients = std::move(weights);
   task.is_on_chain = false;
   book_.add(std::move(task));

@@ -116,7 +116,7 @@ class Picard final : public BookedMethod {
              Slot cache = kNoSlot, std::vector<Iterate> older = {});
   void evaluate(Round& round, int index);
   void add_sweep(Round& round, int index);
-  void add_guesses(int from, Slot state, std::span<const Slot> guesses);
+  [[nodiscard]] std::vector<Slot> add_guesses(int from, Slot state, int count);
   void compare(Round& round, int index);
   [[nodiscard]] Slot mix(Round& round, int index);
   // Results.

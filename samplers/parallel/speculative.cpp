@@ -100,17 +100,15 @@ class Speculative final : public BookedMethod {
       drafts.coefficients = {static_cast<double>(begin_ - 1)};
       drafts.is_on_chain = false;
       for (std::size_t i = 1; i < round_.size(); ++i) {
-        round_[i].draft = book_.new_slot();
-        drafts.outputs.push_back(round_[i].draft);
+        round_[i].draft = book_.add_output(drafts);
       }
       book_.add(std::move(drafts));
     }
     evaluations_ += count;
     int call = begin_;
     for (Point& point : round_) {
-      point.output = book_.new_slot();
       Task evaluate = task_of(Op::evaluate, call, call + 1, {point.draft});
-      evaluate.outputs = {point.output};
+      point.output = book_.add_output(evaluate);
       point.evaluation = book_.add(std::move(evaluate));
       ++call;
     }
@@ -118,13 +116,12 @@ class Speculative final : public BookedMethod {
     call = begin_;
     for (std::size_t i = 0; i < round_.size(); ++i, ++call) {
       Point& point = round_[i];
-      point.next = book_.new_slot();
       Task verify = task_of(Op::verify, call, call + 1,
                             {here, point.draft, point.output});
       if (i + 1 < round_.size()) {
         verify.inputs.push_back(round_[i + 1].draft);
       }
-      verify.outputs = {point.next};
+      point.next = book_.add_output(verify);
       point.verification = book_.add(std::move(verify));
       here = point.next;
     }

@@ -19,8 +19,11 @@ class TaskBook {
  public:
   TaskBook() { slots_[kInitialSlot].is_made = true; }
 
-  /// For an output of a task.
-  [[nodiscard]] Slot new_slot() { return next_slot_++; }
+  /// Gives a task that is to be added one more output.
+  Slot add_output(Task& task) {
+    task.outputs.push_back(next_slot_++);
+    return task.outputs.back();
+  }
   /// Opens a task and returns its new id. Its inputs are made, or are outputs
   /// of tasks that were added before.
   std::uint64_t add(Task task);
