@@ -11,7 +11,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"

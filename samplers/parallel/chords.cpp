@@ -2,7 +2,6 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "samplers/parallel/check_range.h"

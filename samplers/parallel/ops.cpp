@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "kernels/copy.h"
-#include "kernels/reduction.h"
 #include "samplers/parallel/op_run.h"
 #include "samplers/solver.h"
 

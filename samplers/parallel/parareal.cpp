@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
