@@ -113,7 +113,7 @@ enum class InitialGuess : std::uint8_t {
   linear_x0,
   trajectory  ///< of another run: NoiseSource::guess
 };
-/// When points of a Picard window are final (see samplers/parallel/picard.h).
+/// When points of a Picard window are final (see samplers/parallel/picard.cpp).
 enum class Accept : std::uint8_t { first_failing, settled };
 /// Where the drafts of a window begin: with the output of the last draft, or
 /// with one at the refined state (see samplers/parallel/draft.cpp).

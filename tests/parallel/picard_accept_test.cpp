@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -20,18 +21,20 @@ using Window = std::pair<int, int>;
 class Script {
  public:
   Script(const MethodOptions& options, int calls)
-      : method_(options, Schedule(steps(calls))) {}
+      : options_(options),
+        schedule_(steps(calls)),
+        method_(make_method(options_, schedule_)) {}
 
   /// One round; residual of the value given to each point of (begin, end].
   void round(const std::vector<double>& residuals, bool same_bytes = false) {
-    const std::vector<Task> tasks = method_.ready(kWholeRound);
+    const std::vector<Task> tasks = method_->ready(kWholeRound);
     windows.push_back(window_of(tasks));
     evaluations.push_back(0);
     for (const Task& task : tasks) {
       if (task.op == Op::evaluate) {
         ++evaluations.back();
         evaluated.push_back(task.from);
-        method_.apply({task.id, task.version, {}});
+        method_->apply({task.id, task.version, {}});
       }
     }
     ASSERT_EQ(residuals.size(), static_cast<std::size_t>(windows.back().second -
@@ -41,19 +44,21 @@ class Script {
         const double residual = residuals[static_cast<std::size_t>(
             task.from - windows.back().first)];
         const bool is_same = same_bytes || residual == 0;
-        method_.apply({task.id, task.version, {residual, is_same ? 1.0 : 0.0}});
+        method_->apply(
+            {task.id, task.version, {residual, is_same ? 1.0 : 0.0}});
       }
     }
   }
   /// That the next round works on; empty at the end.
   [[nodiscard]] Window window() const {
-    const int begin = method_.progress().accepted;
-    Picard next = method_;
-    const std::vector<Task> tasks = next.ready(kWholeRound);
+    const int begin = method_->progress().accepted;
+    const auto next = make_method(options_, schedule_);
+    next->restore(method_->snapshot());
+    const std::vector<Task> tasks = next->ready(kWholeRound);
     return tasks.empty() ? Window{begin, begin} : window_of(tasks);
   }
-  [[nodiscard]] bool done() const { return method_.done(); }
-  [[nodiscard]] Progress progress() const { return method_.progress(); }
+  [[nodiscard]] bool done() const { return method_->done(); }
+  [[nodiscard]] Progress progress() const { return method_->progress(); }
 
   std::vector<Window> windows;
   std::vector<int> evaluations;
@@ -74,7 +79,9 @@ class Script {
     return window;
   }
 
-  Picard method_;
+  MethodOptions options_;
+  Schedule schedule_;
+  std::unique_ptr<Method> method_;
 };
 
 TEST(PicardAccepts, TheWholeWindowWhenAllPointsPass) {

@@ -20,13 +20,13 @@ template <typename Visit>
 std::int64_t run_rounds(Bench& bench, Evaluator& network,
                         const MethodOptions& options, SolverState start,
                         const Visit& visit) {
-  Picard method(options, bench.schedule);
+  const auto method = make_method(options, bench.schedule);
   TaskRunner runner(bench.schedule, network, bench.noise, options);
   SlotTable slots;
   slots.put(kInitialSlot, std::move(start));
   std::vector<BoundTask> waiting;
-  for (int round = 0; !method.done();) {
-    for (Task& task : method.ready(kNothingAhead)) {
+  for (int round = 0; !method->done();) {
+    for (Task& task : method->ready(kNothingAhead)) {
       waiting.push_back({0, std::move(task), &slots});
     }
     const std::vector<BoundTask> tasks = take_next(waiting);
@@ -39,10 +39,10 @@ std::int64_t run_rounds(Bench& bench, Evaluator& network,
       }
     }
     for (const TaskResult& result : results) {
-      method.apply(result);
+      method->apply(result);
     }
   }
-  return method.progress().rounds;
+  return method->progress().rounds;
 }
 
 template <typename Visit>
