@@ -4,18 +4,12 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/core/error.h"
 #include "samplers/parallel/op_run.h"
 #include "samplers/step_arithmetic.h"
 
 // What taa adds to picard's machine: the weights of a mix, and its two ops.
 
 namespace troupe::samplers {
-
-AndersonSums::AndersonSums(std::size_t num_older) : size_(num_older) {
-  require(size_ <= kMostCoefficients, Errc::internal, "anderson",
-          "more iterates than weights");
-}
 
 /// Scalar products of differences of residuals, from the distances between
 /// residuals: 2 ⟨a, b⟩ = |a|² + |b|² − |a − b|².
@@ -24,9 +18,7 @@ void AndersonSums::add(const MeanSquares& squares,
   const std::size_t count = std::min(size_, older.size());
   const auto distance = [&](std::size_t from, std::size_t to) {
     const MeanSquares& of = from == 0 ? squares : older[from - 1].squares;
-    require(to - from < of.size(), Errc::internal, "anderson",
-            "a residual without its distances");
-    return from == to ? 0.0 : of[to - from];
+    return from == to ? 0.0 : of.at(to - from);
   };
   for (std::size_t a = 0; a < count; ++a) {
     // − ⟨R_0, R_a − R_0⟩

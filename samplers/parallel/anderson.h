@@ -34,11 +34,10 @@ struct Iterate {
 class AndersonSums {
  public:
   /// Of a point with so many older iterates; at most kMostCoefficients.
-  explicit AndersonSums(std::size_t num_older);
+  explicit AndersonSums(std::size_t num_older) : size_(num_older) {}
 
   /// Adds a point up to that one. A point with fewer older iterates counts as
-  /// if the missing ones had its present residual. Errors: Errc::internal for
-  /// mean squares that are missing.
+  /// if the missing ones had its present residual.
   void add(const MeanSquares& squares, const std::vector<Iterate>& older);
   /// γ, one for each older iterate; none where the equations have no finite
   /// solution.
