@@ -79,13 +79,12 @@ void run_residual(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();
   const Tensor now = run.latents(bound, 0);
   const Tensor before = run.latents(bound, 1);
-  SolverState residual;
-  residual.latents =
+  const Tensor residual =
       weighted_sum(run.ctx, Memory::lasting, {{1.0, &now}, {-1.0, &before}});
   std::vector<std::size_t> readings;
   for (std::size_t i = 2; i < bound.task.inputs.size(); ++i) {
     readings.push_back(run.queued.readings->sum_squared_difference(
-        residual.latents, run.latents(bound, i)));
+        residual, run.latents(bound, i)));
   }
   if (!readings.empty()) {
     run.queued.verdicts.push_back(
@@ -98,7 +97,7 @@ void run_residual(const OpRun& run, OpTasks tasks) {
            return means;
          }});
   }
-  run.queued.write(bound, std::move(residual));
+  run.queued.write(bound, SolverState{.latents = residual});
 }
 
 void run_mix(const OpRun& run, OpTasks tasks) {
@@ -107,15 +106,14 @@ void run_mix(const OpRun& run, OpTasks tasks) {
   require(bound.task.inputs.size() == 1 + weights.size(), Errc::internal, "mix",
           "needs one weight for each state but the first");
   const Tensor first = run.latents(bound, 0);
-  SolverState mixed;
-  mixed.latents = first;
+  Tensor mixed = first;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     Tensor sum = run.ctx.empty(first.shape(), first.dtype());
-    kernels::add_carry(run.ctx, mixed.latents, weights[i],
-                       run.latents(bound, i + 1), first, sum);
-    mixed.latents = std::move(sum);
+    kernels::add_carry(run.ctx, mixed, weights[i], run.latents(bound, i + 1),
+                       first, sum);
+    mixed = std::move(sum);
   }
-  run.queued.write(bound, std::move(mixed));
+  run.queued.write(bound, SolverState{.latents = mixed});
 }
 
 }  // namespace troupe::samplers

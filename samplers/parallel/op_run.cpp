@@ -131,11 +131,10 @@ void OpRun::fail(const BoundTask& bound, const Tensor& latents) const {
   std::string where;
   if (!latents.empty()) {
     try {
-      EvaluateRow row;
-      row.sample_index = bound.sample_index;
-      row.timestep = schedule.timestep(call);
-      row.latents = scale_model_input(ctx, schedule, call, latents);
-      where = evaluator.first_non_finite(ctx, row);
+      where = evaluator.first_non_finite(
+          ctx, {.sample_index = bound.sample_index,
+                .timestep = schedule.timestep(call),
+                .latents = scale_model_input(ctx, schedule, call, latents)});
     } catch (const std::bad_alloc&) {
       // As below.
     } catch (const Error& other) {
