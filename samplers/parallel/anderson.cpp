@@ -71,10 +71,6 @@ Coefficients AndersonSums::weights() const {
   return {right.begin(), right.begin() + static_cast<std::ptrdiff_t>(size_)};
 }
 
-std::size_t scalars_of_residual(const Task& task) {
-  return task.inputs.size() - 2;
-}
-
 void run_residual(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();
   const Tensor now = run.latents(bound, 0);

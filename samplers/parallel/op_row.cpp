@@ -73,7 +73,9 @@ ValueKind output_kind(const Task& task, std::size_t place, int num_segments) {
 }
 
 std::size_t num_scalars(const Task& task) {
-  return task.op->scalars == nullptr ? 0 : task.op->scalars(task);
+  return task.op->has_scalars_of_inputs
+             ? task.inputs.size() - task.op->inputs.number.least
+             : task.op->scalars;
 }
 
 bool has_reused(const Task& task, std::span<const double> scalars) {

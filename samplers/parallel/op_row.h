@@ -74,8 +74,10 @@ struct OpRow {
   OpSlots outputs;
   /// Of a task's coefficients; at most kMostCoefficients.
   Limits coefficients = {};
-  /// Scalars of a task's result; null: none.
-  std::size_t (*scalars)(const Task&) = nullptr;
+  /// Scalars of a task's result.
+  std::size_t scalars = 0;
+  /// Instead, one for each input above the least number.
+  bool has_scalars_of_inputs = false;
   /// None: it never takes a solver step.
   std::optional<StepPlaces> step = {};
   Work work = Work::tensors;
@@ -111,7 +113,6 @@ void run_step(const OpRun& run, OpTasks tasks);
 void run_jump(const OpRun& run, OpTasks tasks);
 void run_carry(const OpRun& run, OpTasks tasks);
 void run_coast(const OpRun& run, OpTasks tasks);
-[[nodiscard]] std::size_t scalars_of_residual(const Task& task);
 void run_residual(const OpRun& run, OpTasks tasks);
 void run_mix(const OpRun& run, OpTasks tasks);
 void run_verify(const OpRun& run, OpTasks tasks);
@@ -161,7 +162,7 @@ inline constexpr auto kOpTable = [] {
         .inputs = {{4, 6}, {state, state, state, output, state, output}},
         .outputs = {{1, kOneForEachCall}, {}},
         .coefficients = {2, 3},
-        .scalars = [](const Task&) { return std::size_t{2}; },
+        .scalars = 2,
         .step =
             StepPlaces{
                 .state = 0, .model_output = 3, .next_state = 0, .old_state = 1},
@@ -202,7 +203,7 @@ inline constexpr auto kOpTable = [] {
        {.name = "residual",
         .inputs = {{2, 6}, {}},
         .outputs = {{1, 1}, {state}},
-        .scalars = scalars_of_residual,
+        .has_scalars_of_inputs = true,
         .run = run_residual},
        // x_0 + Σ c_i · (x_i − x_0), where x_i has other bytes than x_0: a state
        // without history. Coefficients: c_1, …
@@ -221,7 +222,7 @@ inline constexpr auto kOpTable = [] {
        {.name = "verify",
         .inputs = {{3, 4}, {state, state, output, state}},
         .outputs = {{1, 1}, {state}},
-        .scalars = [](const Task&) { return std::size_t{1}; },
+        .scalars = 1,
         .step =
             StepPlaces{
                 .state = 0, .model_output = 2, .next_state = 0, .old_state = 1},
@@ -242,7 +243,7 @@ inline constexpr auto kOpTable = [] {
         .inputs = {{1, 2}, {state, cache}},
         .outputs = {{1, 3}, {output, cache, state}},
         .coefficients = {1, 1},
-        .scalars = [](const Task&) { return std::size_t{1}; },
+        .scalars = 1,
         .step = StepPlaces{.state = 0, .next_state = 2},
         .work = Work::network,
         .spreads = true,

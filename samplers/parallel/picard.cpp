@@ -99,9 +99,7 @@ class Picard final : public BookedMethod {
               Errc::corrupt_file, "snapshot", "has a window that cannot be");
     }
     require(rounds_.empty() == (num_rounds_ == 0 || done()) &&
-                std::ranges::all_of(
-                    kept_slots(),
-                    [this](Slot slot) { return book_.has_slot(slot); }),
+                book_.has_slots(kept_slots()),
             Errc::corrupt_file, "snapshot", "has rounds that its book lacks");
   }
 
@@ -142,8 +140,6 @@ class Picard final : public BookedMethod {
       return points.at(static_cast<std::size_t>(index - begin));
     }
   };
-
-  // Tasks.
 
   /// The sweep of its last point reads its first point, too, for the guesses.
   [[nodiscard]] bool draws_line(const Round& round) const {
@@ -262,8 +258,6 @@ class Picard final : public BookedMethod {
     book_.add(std::move(task));
     return mixed;
   }
-
-  // Results.
 
   void advance(const Task& done, const std::vector<double>& scalars) override {
     if (done.op == Op::sweep) {

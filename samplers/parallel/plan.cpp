@@ -20,8 +20,6 @@ std::int64_t rounded_up(std::int64_t part, std::int64_t whole) {
 
 }  // namespace
 
-// ---- the plan
-
 Slots TaskList::add(Task task, int num_outputs) {
   require(tasks_.size() < kMostTasks, Errc::unsupported, "method",
           "a sample would take more than half a million tasks");
@@ -245,8 +243,6 @@ Turn Plan::turn(const TurnShape& shape) const {
   turn.latency = made[slot_of_point(num_points() - 1)];
   return turn;
 }
-
-// ---- a sample
 
 PlannedMethod::PlannedMethod(std::shared_ptr<const Plan> plan)
     : plan_(std::move(plan)),

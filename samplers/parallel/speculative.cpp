@@ -194,9 +194,7 @@ class Speculative final : public BookedMethod {
   [[nodiscard]] bool is_whole() const {
     return book_.has_open() == !round_.empty() &&
            (round_.empty() || round_.size() == round_size()) &&
-           std::ranges::all_of(
-               kept_slots(),
-               [this](Slot slot) { return book_.has_slot(slot); }) &&
+           book_.has_slots(kept_slots()) &&
            std::ranges::all_of(round_, [this](const Point& point) {
              return book_.has_given(point.evaluation) &&
                     book_.has_given(point.verification);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -45,8 +46,11 @@ class TaskBook {
   [[nodiscard]] bool has_given(std::uint64_t id) const {
     return id != 0 && id < next_id_;
   }
-  /// Made or to be made, and not dead.
-  [[nodiscard]] bool has_slot(Slot slot) const { return slots_.contains(slot); }
+  /// All of them are made or to be made, and not dead.
+  [[nodiscard]] bool has_slots(const std::vector<Slot>& slots) const {
+    return std::ranges::all_of(
+        slots, [this](Slot slot) { return slots_.contains(slot); });
+  }
   /// The task that writes the slot is open.
   [[nodiscard]] bool is_to_come(Slot slot) const {
     const SlotUse* const found = slots_.find(slot);
