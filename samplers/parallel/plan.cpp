@@ -83,29 +83,24 @@ void Plan::sort_by_rounds() {
 
 void Plan::connect() {
   nodes_.resize(list_.tasks_.size());
-  for (int i = 0; i < size(); ++i) {
-    Task& task = list_.tasks_[static_cast<std::size_t>(i)];
-    task.id = static_cast<std::uint64_t>(i) + 1;
-    for (const Slot slot : task.inputs) {
-      readers_[slot].push_back(i);
-    }
-    for (const Slot slot : task.outputs) {
-      makers_[slot] = i;
-    }
-  }
+  std::vector<int> point_in(makers_.size(), -1);  // by slot; −1: none
   for (int p = 0; p < num_points(); ++p) {
-    nodes_[static_cast<std::size_t>(maker_of(slot_of_point(p)))].point = p;
-  }
-  for (const Slot slot : list_.early_results_) {
-    list_.tasks_[static_cast<std::size_t>(maker_of(slot))].is_early_result =
-        true;
+    point_in[slot_of_point(p)] = p;
   }
   std::map<int, int> depth_of_part;
   for (int i = 0; i < size(); ++i) {
     Node& node = nodes_[static_cast<std::size_t>(i)];
     Task& task = list_.tasks_[static_cast<std::size_t>(i)];
+    task.id = static_cast<std::uint64_t>(i) + 1;
+    for (const Slot slot : task.outputs) {
+      makers_[slot] = i;
+      node.point = std::max(node.point, point_in[slot]);
+      task.is_early_result |=
+          std::ranges::count(list_.early_results_, slot) > 0;
+    }
     task.is_on_chain = node.point >= 0;
     for (const Slot slot : task.inputs) {
+      readers_[slot].push_back(i);
       if (const int maker = maker_of(slot); maker != kNoTask) {
         const Node& before = this->node(maker);
         node.after = std::max({node.after, before.after, before.point});
@@ -122,7 +117,15 @@ void Plan::connect() {
       of_part = node.depth;
     }
   }
-  num_steps_ = kind()->spreads ? 0 : num_points();
+  if (kind()->spreads) {
+    for (Node& node : nodes_) {
+      node.needed_by = std::max(node.depth / num_segments_ - 1, 0);
+      node.after = node.needed_by - 1;
+      num_steps_ = std::max(num_steps_, node.needed_by + 1);
+    }
+    return;
+  }
+  num_steps_ = num_points();
   for (int i = size() - 1; i >= 0; --i) {
     Node& node = nodes_[static_cast<std::size_t>(i)];
     node.needed_by = node.point < 0 ? num_points() : node.point;
@@ -130,13 +133,6 @@ void Plan::connect() {
       for (const int reader : readers_of(slot)) {
         node.needed_by = std::min(node.needed_by, this->node(reader).needed_by);
       }
-    }
-  }
-  if (kind()->spreads) {
-    for (Node& node : nodes_) {
-      node.needed_by = std::max(node.depth / num_segments_ - 1, 0);
-      node.after = node.needed_by - 1;
-      num_steps_ = std::max(num_steps_, node.needed_by + 1);
     }
   }
 }

@@ -127,12 +127,8 @@ class Plan {
   std::vector<InlineVector<int, 4>> readers_;  ///< likewise
 };
 
-/// A sample of a planned method: hands out the tasks of its plan, bounds what
-/// is open and frees what is dead. It is done when the result and all early
-/// results are made.
-///
-/// All tasks with complete inputs are handed out, and `max_open` tasks ahead of
-/// that. But if an early result is late, tasks far behind it wait: a task that
+/// A sample of a planned method. It is done when the result and all early
+/// results are made. If a result is late, tasks far behind it wait: a task that
 /// needs a step is handed out when all that this step needed is done, except
 /// for Plan::steps_ahead.
 class PlannedMethod final : public Method {
