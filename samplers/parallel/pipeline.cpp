@@ -89,7 +89,6 @@ const Slots& newest_of(const ValuesOfCalls& values, int call) {
 struct Evaluation {
   Slot seen = kInitialSlot;
   Slot output = 0;
-  bool is_of_draft = false;
 };
 
 /// A stale pipeline (README.md). With StaleAt::latents the ages of all cuts
@@ -120,28 +119,27 @@ TaskList plan_stale(const MethodOptions& options, int num_calls) {
   const auto seen_at = [&](int call, int age) {
     // No draft begins before the first evaluation.
     const int from = std::max(call - age, std::min(call, 1));
-    Evaluation now{.seen = points[static_cast<std::size_t>(from)],
-                   .is_of_draft = from < call};
-    if (now.is_of_draft) {
-      const auto& newest = evaluations[static_cast<std::size_t>(from - 1)];
-      Task coast = task_of(Op::coast, from, call,
-                           {now.seen, newest.seen, newest.output});
-      coast.coefficients = {static_cast<double>(from - 1)};
-      now.seen = list.add(std::move(coast));
+    if (from == call) {
+      return points.back();
     }
-    return now;
+    const auto& newest = evaluations[static_cast<std::size_t>(from - 1)];
+    Task coast = task_of(
+        Op::coast, from, call,
+        {points[static_cast<std::size_t>(from)], newest.seen, newest.output});
+    coast.coefficients = {static_cast<double>(from - 1)};
+    return list.add(std::move(coast));
   };
   for (int call = 0; call < num_calls; ++call) {
     const bool is_stale = call >= first_stale && call < end_stale;
     const bool is_second =
         is_stale && (call - first_stale) % options.stride == 1;
-    Evaluation now;
+    Evaluation now{.seen = points.back()};
     for (int segment = is_second ? last : 0; segment <= last; ++segment) {
       const auto s = static_cast<std::size_t>(segment);
       const int age = (is_stale ? ages[s] : 0) + (is_second ? 1 : 0);
       const bool is_ahead = is_stale && options.stride == 2 && segment < last;
       if (segment == 0) {
-        now = seen_at(call, age);
+        now.seen = seen_at(call, age);
       }
       Task task = task_of(
           Op::segment, call, call + 1,
@@ -164,7 +162,7 @@ TaskList plan_stale(const MethodOptions& options, int num_calls) {
       }
     }
     Task step = task_of(Op::step, call, call + 1, {points.back(), now.output});
-    if (now.is_of_draft) {
+    if (now.seen != points.back()) {
       step.inputs.push_back(now.seen);
     }
     points.push_back(list.add(std::move(step)));
