@@ -38,8 +38,7 @@ class ByteWriter {
   }
   /// An integer that is not negative, or an enumerator.
   template <typename T>
-  requires(!std::ranges::range<T>) void number(
-      T number, std::type_identity_t<T> /*largest*/ = {}) {
+  void number(T number, std::type_identity_t<T> /*largest*/ = {}) {
     auto value = static_cast<std::uint64_t>(number);
     while (value >= 0x80U) {
       bytes_.push_back(static_cast<char>(0x80U | (value & 0x7fU)));
@@ -92,9 +91,8 @@ class ByteReader {
 
   /// An enumerator needs its largest value.
   template <typename T>
-  requires(!std::ranges::range<T>) void number(
-      T& value,
-      std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
+  void number(T& value,
+              std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
     value = static_cast<T>(next(static_cast<std::uint64_t>(largest)));
   }
   void number(double& value) {

@@ -104,12 +104,15 @@ SolverState OpRun::step_from(const BoundTask& bound, SolverState state,
 
 void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
                       const Tensor& seen) const {
-  const StepSlots slots = *step_of(bound.task);
-  const SolverState before = state(bound, slots.state);
+  const std::optional<StepSlots> slots = step_of(bound.task);
+  if (!slots) {
+    return;
+  }
+  const SolverState before = state(bound, slots->state);
   SolverState next = step_from(bound, before, model_output, seen,
                                response_carry(schedule, bound.task.from));
   expect_finite(bound, seen.empty() ? before.latents : seen, next);
-  write_state(bound, slots.next_state, bound.task.to, std::move(next));
+  write_state(bound, slots->next_state, bound.task.to, std::move(next));
 }
 
 void OpRun::expect_finite(const BoundTask& bound, const Tensor& latents,

@@ -63,7 +63,8 @@ struct OpRun {
                                       const Tensor& model_output,
                                       const Tensor& seen, double carry) const;
   /// The same from the task's state, with `response_carry`, and writes it. Of
-  /// latents of the same bytes it is the sequential run's.
+  /// latents of the same bytes it is the sequential run's. Does nothing for a
+  /// task that takes no step.
   void take_step(const BoundTask& bound, const Tensor& model_output,
                  const Tensor& seen = {}) const;
   /// Drafts: goes on from point `from` by so many of the solver's own steps,

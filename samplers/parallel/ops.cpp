@@ -30,9 +30,7 @@ void run_evaluate(const OpRun& run, OpTasks tasks) {
   }
   run.evaluator.evaluate(run.ctx, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (step_of(tasks[i]->task)) {
-      run.take_step(*tasks[i], rows[i].output);
-    }
+    run.take_step(*tasks[i], rows[i].output);
     run.queued.write(*tasks[i], std::move(rows[i].output));
   }
 }
@@ -49,9 +47,7 @@ void run_evaluate_cached(const OpRun& run, OpTasks tasks) {
   run.evaluator.evaluate_cached(run.ctx, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const BoundTask& bound = *tasks[i];
-    if (step_of(bound.task)) {
-      run.take_step(bound, rows[i].output);
-    }
+    run.take_step(bound, rows[i].output);
     // Behind the verdict of the step: the last one has the scalars.
     run.queued.verdicts.push_back(
         {&bound, [reused = rows[i].is_reused ? 1.0 : 0.0](
@@ -109,9 +105,7 @@ void run_combine(const OpRun& run, OpTasks tasks) {
   run.evaluator.combine(run.ctx,
                         run.schedule.timestep(bound.task.timestep_call),
                         run.tensor(bound, 0), run.tensor(bound, 1), out);
-  if (step_of(bound.task)) {
-    run.take_step(bound, out);
-  }
+  run.take_step(bound, out);
   run.queued.write(bound, std::move(out));
 }
 

@@ -51,7 +51,15 @@ class Speculative final : public BookedMethod {
     ByteReader in(bytes, MethodKind::speculative, {num_calls_, window_size_});
     transfer(in, *this);
     in.expect_end();
-    require(is_whole(), Errc::corrupt_file, "snapshot",
+    const bool is_whole =
+        book_.has_open() == !round_.empty() &&
+        (round_.empty() || round_.size() == round_size()) &&
+        book_.has_slots(kept_slots()) &&
+        std::ranges::all_of(round_, [this](const Point& point) {
+          return book_.has_given(point.evaluation) &&
+                 book_.has_given(point.verification);
+        });
+    require(is_whole, Errc::corrupt_file, "snapshot",
             "has a round that cannot be");
   }
 
@@ -188,17 +196,6 @@ class Speculative final : public BookedMethod {
                    point.evaluation, point.verification, point.passes);
     }
     self.book_.transfer(bytes);
-  }
-
-  /// The round and the book agree.
-  [[nodiscard]] bool is_whole() const {
-    return book_.has_open() == !round_.empty() &&
-           (round_.empty() || round_.size() == round_size()) &&
-           book_.has_slots(kept_slots()) &&
-           std::ranges::all_of(round_, [this](const Point& point) {
-             return book_.has_given(point.evaluation) &&
-                    book_.has_given(point.verification);
-           });
   }
 
   int window_size_;
