@@ -82,7 +82,13 @@ class ByteReader {
  public:
   ByteReader(std::string_view bytes, MethodKind kind,
              std::initializer_list<int> made_with)
-      : bytes_(without_hash(bytes)) {
+      : bytes_(bytes) {
+    constexpr std::size_t kHashBytes = ByteWriter::kHashBytes;
+    require(bytes.size() >= kHashBytes, Errc::corrupt_file, "snapshot",
+            "ends early");
+    bytes_.remove_suffix(kHashBytes);
+    require(bytes.substr(bytes_.size()) == ByteWriter::hash_of(bytes_),
+            Errc::corrupt_file, "snapshot", "was changed or cut");
     const std::string begin = ByteWriter(kind, made_with).bytes_;
     require(bytes_.starts_with(begin), Errc::corrupt_file, "snapshot",
             "belongs to another method or run, or to another version");
@@ -124,16 +130,6 @@ class ByteReader {
   }
 
  private:
-  [[nodiscard]] static std::string_view without_hash(std::string_view bytes) {
-    constexpr std::size_t kHashBytes = ByteWriter::kHashBytes;
-    require(bytes.size() >= kHashBytes, Errc::corrupt_file, "snapshot",
-            "ends early");
-    const std::string_view content = bytes.substr(0, bytes.size() - kHashBytes);
-    require(bytes.substr(content.size()) == ByteWriter::hash_of(content),
-            Errc::corrupt_file, "snapshot", "was changed or cut");
-    return content;
-  }
-
   [[nodiscard]] std::uint64_t next(std::uint64_t largest = UINT64_MAX) {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {

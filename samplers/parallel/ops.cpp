@@ -10,13 +10,17 @@ namespace troupe::samplers {
 
 namespace {
 
+Tensor model_input(const OpRun& run, const BoundTask& bound) {
+  return scale_model_input(run.ctx, run.schedule, bound.task.from,
+                           run.latents(bound, 0));
+}
+
 EvaluateRow row_of(const OpRun& run, const BoundTask& bound) {
   const Task& task = bound.task;
   return {.sample_index = bound.sample_index,
           .branch = task.branch,
           .timestep = run.schedule.timestep(task.timestep_call),
-          .latents = scale_model_input(run.ctx, run.schedule, task.from,
-                                       run.latents(bound, 0)),
+          .latents = model_input(run, bound),
           .output = run.new_output()};
 }
 
@@ -67,31 +71,20 @@ void run_segment(const OpRun& run, OpTasks tasks) {
   rows.reserve(tasks.size());
   for (const BoundTask* bound : tasks) {
     const Task& task = bound->task;
-    SegmentRow row;
-    row.sample_index = bound->sample_index;
-    row.timestep = run.schedule.timestep(task.timestep_call);
-    if (segment == 0) {
-      row.latents = scale_model_input(run.ctx, run.schedule, task.from,
-                                      run.latents(*bound, 0));
-    } else {
-      row.boundary = run.boundary(*bound, 0);
-    }
-    if (task.inputs.size() > 1) {
-      row.skips = run.boundary(*bound, 1);
-    }
-    row.keeps_skips = task.outputs.size() > 1;
-    if (last) {
-      row.output = run.new_output();
-    }
-    rows.push_back(std::move(row));
+    rows.push_back(
+        {.sample_index = bound->sample_index,
+         .timestep = run.schedule.timestep(task.timestep_call),
+         .latents = segment > 0 ? Tensor() : model_input(run, *bound),
+         .boundary = segment > 0 ? run.boundary(*bound, 0) : Boundary(),
+         .skips = task.inputs.size() > 1 ? run.boundary(*bound, 1) : Boundary(),
+         .keeps_skips = task.outputs.size() > 1,
+         .output = last ? run.new_output() : Tensor()});
   }
   run.evaluator.run_segment(run.ctx, segment, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (last) {
-      run.queued.write(*tasks[i], std::move(rows[i].output));
-    } else {
-      run.queued.write(*tasks[i], std::move(rows[i].boundary));
-    }
+    run.queued.write(*tasks[i],
+                     last ? SlotTable::Value(std::move(rows[i].output))
+                          : SlotTable::Value(std::move(rows[i].boundary)));
     if (rows[i].keeps_skips) {
       run.queued.write(*tasks[i], tasks[i]->task.outputs.at(1),
                        std::move(rows[i].skips));
