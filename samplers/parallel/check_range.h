@@ -15,12 +15,9 @@ namespace troupe::samplers {
 /// Errors: Errc::invalid_argument that names the option.
 inline void check_range(const char* option, int value, int low, int high,
                         const char* what) {
-  if (value < low || value > high) {
-    throw Error(Errc::invalid_argument, option,
-                std::string(what) + ": got " + std::to_string(value) +
-                    ", expected " + std::to_string(low) + " to " +
-                    std::to_string(high));
-  }
+  require(value >= low && value <= high, Errc::invalid_argument, option,
+          std::string(what) + ": got " + std::to_string(value) + ", expected " +
+              std::to_string(low) + " to " + std::to_string(high));
 }
 
 inline void check_window(const MethodOptions& options, int num_calls) {
@@ -74,14 +71,13 @@ inline Turn turn_of_window(const MethodOptions& options,
 inline void check_one_call_without_noise(const MethodOptions& options,
                                          const Schedule& schedule) {
   const bool draws = schedule.is_stochastic();
-  if (draws || schedule.num_steps() != schedule.num_model_calls()) {
-    throw Error(Errc::unsupported, "method",
-                std::string(options.kind->name) + " needs a sampler that " +
-                    (draws ? "draws no noise in its steps"
-                           : "calls the network once a step"),
-                "use --sampler ddim, dpm++2m, unipc, euler or flow, or "
-                "--method draft or picard");
-  }
+  require(!draws && schedule.num_steps() == schedule.num_model_calls(),
+          Errc::unsupported, "method",
+          std::string(options.kind->name) + " needs a sampler that " +
+              (draws ? "draws no noise in its steps"
+                     : "calls the network once a step"),
+          "use --sampler ddim, dpm++2m, unipc, euler or flow, or --method "
+          "draft or picard");
 }
 
 }  // namespace troupe::samplers

@@ -539,11 +539,10 @@ MethodOptions picard_defaults(const MethodChoices& choices, int num_calls,
 std::unique_ptr<Method> make_picard(const MethodOptions& options,
                                     const Schedule& schedule) {
   check_window(options, schedule.num_model_calls());
-  if (!std::isfinite(options.tolerance) || options.tolerance < 0) {
-    throw Error(Errc::invalid_argument, "tolerance",
-                "got " + std::to_string(options.tolerance) +
-                    ", expected 0 (bit-equal to sequential) or more");
-  }
+  require(std::isfinite(options.tolerance) && options.tolerance >= 0,
+          Errc::invalid_argument, "tolerance",
+          "got " + std::to_string(options.tolerance) +
+              ", expected 0 (bit-equal to sequential) or more");
   check_range("memory", memory_of(options), 1, 1 + int{kMostCoefficients},
               "a mix has so many iterates");
   return std::make_unique<Picard>(options, schedule);

@@ -215,14 +215,12 @@ std::unique_ptr<Method> make_speculative(const MethodOptions& options,
 void check_speculative_schedule(const MethodOptions& /*options*/,
                                 const Schedule& schedule) {
   const bool is_learned = learns_variance(schedule.options());
-  if (!schedule.is_stochastic() || is_learned) {
-    throw Error(Errc::unsupported, "method",
-                std::string("speculative needs a sampler ") +
-                    (is_learned ? "whose noise the network does not scale"
-                                : "that draws noise in its steps"),
-                "use --sampler ddpm, euler-ancestral or ddim with --eta 1, or "
-                "--method picard");
-  }
+  require(schedule.is_stochastic() && !is_learned, Errc::unsupported, "method",
+          std::string("speculative needs a sampler ") +
+              (is_learned ? "whose noise the network does not scale"
+                          : "that draws noise in its steps"),
+          "use --sampler ddpm, euler-ancestral or ddim with --eta 1, or "
+          "--method picard");
 }
 
 /// As sequential or faster; every round a whole window if no draft passes.
