@@ -189,7 +189,7 @@ inline constexpr auto kOpTable = [] {
         .outputs = {{1, 1}, {state}},
         .run = run_carry},
        // From the state of point `from` by the solver's own steps, as if the
-       // clean sample stayed that of an earlier evaluation (coast.cpp). In:
+       // clean sample stayed that of an earlier evaluation (OpRun::coast). In:
        // that state; the latents that the network saw, and its output. Out: the
        // last points up to `to`, without history. Coefficient: the call of the
        // evaluation.

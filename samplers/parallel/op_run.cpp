@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/copy.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -115,6 +116,34 @@ void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
   write_state(bound, slots->next_state, bound.task.to, std::move(next));
 }
 
+std::vector<SolverState> OpRun::coast(const BoundTask& bound,
+                                      const CleanLine& line, int from,
+                                      SolverState state,
+                                      std::size_t num_steps) const {
+  const Tensor newest =
+      denoised(ctx, schedule, line.call, line.latents, line.output);
+  Tensor older;
+  if (!line.older_latents.empty()) {
+    older = denoised(ctx, schedule, line.older_call, line.older_latents,
+                     line.older_output);
+  }
+  std::vector<SolverState> points;
+  for (std::size_t i = 0; i < num_steps; ++i) {
+    const int call = from + static_cast<int>(i);
+    const double ahead = older.empty() ? 0.0
+                                       : static_cast<double>(call - line.call) /
+                                             (line.call - line.older_call);
+    const Tensor clean = weighted_sum(
+        ctx, Memory::lasting, {{1.0 + ahead, &newest}, {-ahead, &older}});
+    state =
+        step(ctx, schedule, call, call + 1, state,
+             output_for(ctx, schedule, call, state.latents, clean, line.output),
+             bound.sample_index, noise);
+    points.emplace_back().latents = state.latents;
+  }
+  return points;
+}
+
 void OpRun::expect_finite(const BoundTask& bound, const Tensor& latents,
                           const SolverState& next) const {
   queued.verdicts.push_back(
@@ -157,6 +186,26 @@ void OpRun::fail(const BoundTask& bound, const Tensor& latents) const {
                   " are not finite after step " + std::to_string(call + 1) +
                   " of " + std::to_string(schedule.num_model_calls()) + cause,
               "check the weights with `troupe inspect`, or use --dtype f32");
+}
+
+double response_carry(const Schedule& schedule, int call) {
+  // The deviation s. Drafts are off along the directions in which pictures
+  // differ most, so s is large. 20 and 50 steps of `stale` of two parts, demo
+  // model, bf16, relative RMSE from the sequential run, medians of 32 runs:
+  // 0.024 and 0.010 with 8, 0.026 and 0.011 with 4, 0.030 and 0.012 with 1.
+  // Infinity takes the output as the noise at the new latents: 0.024 and 0.023,
+  // though with a longer warm-up and a tenth of the calls fresh.
+  constexpr double kDeviation = 8.0;
+  if (schedule.options().solver->begins_at_anchor) {
+    return 0.0;
+  }
+  const NoiseLevel here = schedule.level(call);
+  const NoiseLevel there = schedule.arrival(call + 1);
+  const double data = here.alpha * kDeviation * kDeviation;
+  const double response = data / (here.alpha * data + here.sigma * here.sigma);
+  const double noise = 1.0 - here.alpha * response;
+  return there.alpha * response +
+         (noise == 0.0 ? 0.0 : there.sigma * noise / here.sigma);
 }
 
 }  // namespace troupe::samplers

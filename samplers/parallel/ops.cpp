@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include "kernels/copy.h"
@@ -130,6 +131,25 @@ void run_carry(const OpRun& run, OpTasks tasks) {
     state.anchor = {};  // else the next step would begin without the sum
   }
   run.write_state(bound, task.outputs.at(0), task.to, std::move(state));
+}
+
+void run_coast(const OpRun& run, OpTasks tasks) {
+  const BoundTask& bound = *tasks.front();
+  const Task& task = bound.task;
+  const double call = task.coefficients.at(0);
+  const int num_steps = task.to - task.from;
+  const auto num_kept = static_cast<int>(task.outputs.size());
+  require(call >= 0 && call < task.from && call == std::floor(call) &&
+              num_kept <= num_steps,
+          Errc::internal, "coast", "has a wrong number of points");
+  const CleanLine line{.call = static_cast<int>(call),
+                       .latents = run.latents(bound, 1),
+                       .output = run.tensor(bound, 2)};
+  std::vector<SolverState> points =
+      run.coast(bound, line, task.from, run.state(bound, task.inputs.at(0)),
+                static_cast<std::size_t>(num_steps));
+  points.erase(points.begin(), points.end() - num_kept);
+  run.write_states(bound, task.to - num_kept + 1, std::move(points));
 }
 
 void run_decode(const OpRun& run, OpTasks tasks) {
