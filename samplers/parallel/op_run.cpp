@@ -117,28 +117,29 @@ void OpRun::take_step(const BoundTask& bound, const Tensor& model_output,
 }
 
 std::vector<SolverState> OpRun::coast(const BoundTask& bound,
-                                      const CleanLine& line, int from,
+                                      const SeenCall& newest,
+                                      const SeenCall& older, int from,
                                       SolverState state,
                                       std::size_t num_steps) const {
-  const Tensor newest =
-      denoised(ctx, schedule, line.call, line.latents, line.output);
-  Tensor older;
-  if (!line.older_latents.empty()) {
-    older = denoised(ctx, schedule, line.older_call, line.older_latents,
-                     line.older_output);
-  }
+  const auto clean_of = [this](const SeenCall& seen) {
+    return denoised(ctx, schedule, seen.call, seen.latents, seen.output);
+  };
+  const bool has_older = !older.latents.empty();
+  const Tensor newest_clean = clean_of(newest);
+  const Tensor older_clean = has_older ? clean_of(older) : Tensor();
   std::vector<SolverState> points;
   for (std::size_t i = 0; i < num_steps; ++i) {
     const int call = from + static_cast<int>(i);
-    const double ahead = older.empty() ? 0.0
-                                       : static_cast<double>(call - line.call) /
-                                             (line.call - line.older_call);
-    const Tensor clean = weighted_sum(
-        ctx, Memory::lasting, {{1.0 + ahead, &newest}, {-ahead, &older}});
-    state =
-        step(ctx, schedule, call, call + 1, state,
-             output_for(ctx, schedule, call, state.latents, clean, line.output),
-             bound.sample_index, noise);
+    const double ahead = has_older ? static_cast<double>(call - newest.call) /
+                                         (newest.call - older.call)
+                                   : 0.0;
+    const Tensor clean =
+        weighted_sum(ctx, Memory::lasting,
+                     {{1.0 + ahead, &newest_clean}, {-ahead, &older_clean}});
+    state = step(
+        ctx, schedule, call, call + 1, state,
+        output_for(ctx, schedule, call, state.latents, clean, newest.output),
+        bound.sample_index, noise);
     points.emplace_back().latents = state.latents;
   }
   return points;

@@ -7,15 +7,11 @@
 
 namespace troupe::samplers {
 
-/// The evaluations of the network that drafts follow from: the newest one, and
-/// an older one. Without an older one its tensors are empty.
-struct CleanLine {
+/// An evaluation of the network that drafts follow from.
+struct SeenCall {
   int call = 0;
-  Tensor latents;  ///< that the network saw
+  Tensor latents;  ///< that the network saw; empty: there is none
   Tensor output;
-  int older_call = 0;
-  Tensor older_latents;
-  Tensor older_output;
 };
 
 /// What an op's `run` works with (op_row.h), and what several ops do. It is a
@@ -74,7 +70,8 @@ struct OpRun {
   /// δ/σ, and a draft made of it would be off by more each time. Returns the
   /// points in their order, without histories.
   [[nodiscard]] std::vector<SolverState> coast(const BoundTask& bound,
-                                               const CleanLine& line, int from,
+                                               const SeenCall& newest,
+                                               const SeenCall& older, int from,
                                                SolverState state,
                                                std::size_t num_steps) const;
   /// The task fails unless what its step made of `latents` is finite.

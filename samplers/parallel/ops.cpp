@@ -142,11 +142,10 @@ void run_coast(const OpRun& run, OpTasks tasks) {
   require(call >= 0 && call < task.from && call == std::floor(call) &&
               num_kept <= num_steps,
           Errc::internal, "coast", "has a wrong number of points");
-  const CleanLine line{.call = static_cast<int>(call),
-                       .latents = run.latents(bound, 1),
-                       .output = run.tensor(bound, 2)};
+  const SeenCall seen{static_cast<int>(call), run.latents(bound, 1),
+                      run.tensor(bound, 2)};
   std::vector<SolverState> points =
-      run.coast(bound, line, task.from, run.state(bound, task.inputs.at(0)),
+      run.coast(bound, seen, {}, task.from, run.state(bound, task.inputs.at(0)),
                 static_cast<std::size_t>(num_steps));
   points.erase(points.begin(), points.end() - num_kept);
   run.write_states(bound, task.to - num_kept + 1, std::move(points));

@@ -56,15 +56,15 @@ std::vector<SolverState> guesses_of(const OpRun& run, const BoundTask& bound,
     return {};
   }
   if (run.options.initial_guess == InitialGuess::linear_x0) {
-    CleanLine line{.call = task.from, .latents = old_here, .output = output};
+    SeenCall first;
     if (task.inputs.size() > 4) {
       // The method gives both slots and the number, or none: `is_whole` does
       // not say so of a peer's task.
-      line.older_call = first_call_of(task);
-      line.older_latents = run.latents(bound, 4);
-      line.older_output = run.tensor(bound, 5);
+      first = {first_call_of(task), run.latents(bound, 4),
+               run.tensor(bound, 5)};
     }
-    return run.coast(bound, line, task.to, last, count);
+    return run.coast(bound, {task.from, old_here, output}, first, task.to, last,
+                     count);
   }
   std::vector<SolverState> guesses(count);
   for (std::size_t i = 0; i < count; ++i) {
