@@ -18,6 +18,31 @@ T read(const QueuedTasks& queued, const BoundTask& bound, Slot slot) {
   return std::move(*held);
 }
 
+/// J of the step from a call, of an output that the network gave for a draft:
+/// what the step's result changes by with the latents. For Gaussian data of
+/// deviation s along the change, the clean sample that a network sees changes
+/// by r = α s² ÷ (α² s² + σ²), and J is α′ r + σ′ (1 − α r) ÷ σ. 0 where a step
+/// begins at SolverRow's anchor (see sweep_coefficients).
+double response_carry(const Schedule& schedule, int call) {
+  // The deviation s. Drafts are off along the directions in which pictures
+  // differ most, so s is large. 20 and 50 steps of `stale` of two parts, demo
+  // model, bf16, relative RMSE from the sequential run, medians of 32 runs:
+  // 0.024 and 0.010 with 8, 0.026 and 0.011 with 4, 0.030 and 0.012 with 1.
+  // Infinity takes the output as the noise at the new latents: 0.024 and 0.023,
+  // though with a longer warm-up and a tenth of the calls fresh.
+  constexpr double kDeviation = 8.0;
+  if (schedule.options().solver->begins_at_anchor) {
+    return 0.0;
+  }
+  const NoiseLevel here = schedule.level(call);
+  const NoiseLevel there = schedule.arrival(call + 1);
+  const double data = here.alpha * kDeviation * kDeviation;
+  const double response = data / (here.alpha * data + here.sigma * here.sigma);
+  const double noise = 1.0 - here.alpha * response;
+  return there.alpha * response +
+         (noise == 0.0 ? 0.0 : there.sigma * noise / here.sigma);
+}
+
 }  // namespace
 
 Tensor OpRun::tensor(const BoundTask& bound, std::size_t input) const {
@@ -187,26 +212,6 @@ void OpRun::fail(const BoundTask& bound, const Tensor& latents) const {
                   " are not finite after step " + std::to_string(call + 1) +
                   " of " + std::to_string(schedule.num_model_calls()) + cause,
               "check the weights with `troupe inspect`, or use --dtype f32");
-}
-
-double response_carry(const Schedule& schedule, int call) {
-  // The deviation s. Drafts are off along the directions in which pictures
-  // differ most, so s is large. 20 and 50 steps of `stale` of two parts, demo
-  // model, bf16, relative RMSE from the sequential run, medians of 32 runs:
-  // 0.024 and 0.010 with 8, 0.026 and 0.011 with 4, 0.030 and 0.012 with 1.
-  // Infinity takes the output as the noise at the new latents: 0.024 and 0.023,
-  // though with a longer warm-up and a tenth of the calls fresh.
-  constexpr double kDeviation = 8.0;
-  if (schedule.options().solver->begins_at_anchor) {
-    return 0.0;
-  }
-  const NoiseLevel here = schedule.level(call);
-  const NoiseLevel there = schedule.arrival(call + 1);
-  const double data = here.alpha * kDeviation * kDeviation;
-  const double response = data / (here.alpha * data + here.sigma * here.sigma);
-  const double noise = 1.0 - here.alpha * response;
-  return there.alpha * response +
-         (noise == 0.0 ? 0.0 : there.sigma * noise / here.sigma);
 }
 
 }  // namespace troupe::samplers

@@ -83,11 +83,4 @@ struct OpRun {
   [[noreturn]] void fail(const BoundTask& bound, const Tensor& latents) const;
 };
 
-/// J of the step from a call, of an output that the network gave for a draft:
-/// what the step's result changes by with the latents. For Gaussian data of
-/// deviation s along the change, the clean sample that a network sees changes
-/// by r = α s² ÷ (α² s² + σ²), and J is α′ r + σ′ (1 − α r) ÷ σ. 0 where a step
-/// begins at SolverRow's anchor (see sweep_coefficients).
-[[nodiscard]] double response_carry(const Schedule& schedule, int call);
-
 }  // namespace troupe::samplers
