@@ -33,16 +33,12 @@ std::uint64_t TaskBook::add(Task task) {
 
 /// The slots that the task names are in the book.
 void TaskBook::open(Task task) {
-  OpenTask opened;
   for (const Slot slot : task.inputs) {
-    SlotUse& use = slots_.at(slot);
-    ++use.readers;
-    opened.missing += use.is_made ? 0 : 1;
+    ++slots_.at(slot).readers;
   }
   const std::uint64_t id = task.id;
   waiting_.push_back(id);
-  opened.task = std::move(task);
-  open_[id] = std::move(opened);
+  open_[id].task = std::move(task);
 }
 
 std::vector<Task> TaskBook::take(int max_open) {
@@ -59,10 +55,12 @@ std::vector<Task> TaskBook::take(int max_open) {
       return true;
     });
   };
-  take_if([](const OpenTask& waiting) { return waiting.missing == 0; });
-  if (num_out_ < max_open) {
-    take_if([&](const OpenTask&) { return num_out_ < max_open; });
-  }
+  take_if([this](const OpenTask& waiting) {
+    return std::ranges::all_of(waiting.task.inputs, [this](Slot slot) {
+      return slots_.at(slot).is_made;
+    });
+  });
+  take_if([&](const OpenTask&) { return num_out_ < max_open; });
   return tasks;
 }
 
@@ -76,11 +74,6 @@ std::optional<Task> TaskBook::finish(const TaskResult& result) {
   --num_out_;
   for (const Slot slot : task.outputs) {
     slots_.at(slot).is_made = true;
-    for (const std::uint64_t id : waiting_) {
-      OpenTask& waiting = open_.at(id);
-      waiting.missing -= static_cast<std::size_t>(
-          std::ranges::count(waiting.task.inputs, slot));
-    }
   }
   for (const Slot slot : task.inputs) {
     --slots_.at(slot).readers;

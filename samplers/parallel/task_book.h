@@ -67,7 +67,6 @@ class TaskBook {
  private:
   struct OpenTask {
     Task task;
-    std::size_t missing = 0;  ///< inputs that are not made, until it is out
     bool is_out = false;
   };
   struct SlotUse {
