@@ -93,17 +93,15 @@ Coefficients sweep_coefficients(const MethodOptions& options,
               : schedule.residual_scale(call + 1)};
 }
 
-/// One update of the Picard family; a round does it from left to right:
+/// One update of the Picard family (README.md), with the step's result
 ///
-///   R = step(S_j with latents x_old[j], m_j)
-///   x_new[j + 1] = R + J · (x_new[j] − x_old[j])
+///   Φ_j = step(S_j with latents x_old[j], m_j)
 ///
-/// with x_new[j] the latents of the state S_j that this round has made, m_j the
-/// network's output at x_old[j] and J that of `sweep_coefficients`. Where
-/// x_new[j] and x_old[j] have the same bytes the result is R itself, without an
-/// addition (−0.0 + 0 is not −0.0): so every converged point has the bytes of
-/// the sequential run. The carry acts on latents only; histories and anchors
-/// are those of the round's own steps.
+/// of the state S_j that this round has made, whose latents are x_new[j], and
+/// m_j the network's output at x_old[j]. Where both latents have the same bytes
+/// nothing is added (−0.0 + 0 is not −0.0): so every converged point has the
+/// bytes of the sequential run. The carry acts on latents only; histories and
+/// anchors are those of the round's own steps.
 void run_sweep(const OpRun& run, OpTasks tasks) {
   const BoundTask& bound = *tasks.front();
   const Task& task = bound.task;
