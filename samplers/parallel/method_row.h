@@ -161,17 +161,8 @@ class MethodKind {
 
   bool operator==(const MethodKind&) const = default;
 
-  static const MethodKind sequential;
-  static const MethodKind batch;
-  static const MethodKind cfg;
-  static const MethodKind picard;
-  static const MethodKind pipeline;
-  static const MethodKind stale;
-  static const MethodKind draft;
-  static const MethodKind chords;
-  static const MethodKind parareal;
-  static const MethodKind taa;
-  static const MethodKind speculative;
+  static const MethodKind sequential, batch, cfg, picard, pipeline, stale,
+      draft, chords, parareal, taa, speculative;
 
  private:
   [[nodiscard]] static constexpr std::uint32_t bit(Modifier modifier) noexcept {

@@ -270,20 +270,8 @@ class Op {
     return std::compare_three_way()(a.row_, b.row_) < 0;
   }
 
-  static const Op evaluate;
-  static const Op segment;
-  static const Op combine;
-  static const Op step;
-  static const Op sweep;
-  static const Op decode;
-  static const Op jump;
-  static const Op carry;
-  static const Op coast;
-  static const Op residual;
-  static const Op mix;
-  static const Op verify;
-  static const Op guess;
-  static const Op evaluate_cached;
+  static const Op evaluate, segment, combine, step, sweep, decode, jump, carry,
+      coast, residual, mix, verify, guess, evaluate_cached;
 
  private:
   const OpRow* row_;
