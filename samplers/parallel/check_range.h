@@ -39,8 +39,7 @@ inline int default_window(int num_workers, int most, int num_calls) {
   return num_calls > 0 ? std::min(window, num_calls) : window;
 }
 
-// For rows of methods with a window.
-
+/// Of a method with a window.
 inline int rows_of_window(const MethodOptions& options) {
   return std::max(options.window_size, 1);
 }

@@ -39,7 +39,6 @@ struct OpRun {
   /// keep its bytes.
   [[nodiscard]] Boundary boundary(const BoundTask& bound,
                                   std::size_t input) const;
-
   /// What nobody changes.
   [[nodiscard]] Boundary cache(const BoundTask& bound, std::size_t input) const;
 

@@ -30,19 +30,6 @@ double carry_of(Carry kind, const Schedule& schedule, int call) {
                    deviation(schedule.level(call));
 }
 
-/// Errors: Errc::internal unless it lies before the task's call.
-int first_call_of(const Task& task) {
-  const double first = task.coefficients.at(2);
-  require(first >= 0 && first < task.from && first == std::floor(first),
-          Errc::internal, "sweep", "the round's first call is none");
-  return static_cast<int>(first);
-}
-
-/// The mixture of the latents at a point.
-NoiseLevel level_of(const Schedule& schedule, int point) {
-  return point == 0 ? schedule.level(0) : schedule.arrival(point);
-}
-
 /// The points after the window, of which nothing is known yet. A line goes
 /// through the ends of the round: neighbours differ by less than rounding in
 /// bf16.
@@ -60,7 +47,10 @@ std::vector<SolverState> guesses_of(const OpRun& run, const BoundTask& bound,
     if (task.inputs.size() > 4) {
       // The method gives both slots and the number, or none: `is_whole` does
       // not say so of a peer's task.
-      first = {first_call_of(task), run.latents(bound, 4),
+      const double call = task.coefficients.at(2);
+      require(call >= 0 && call < task.from && call == std::floor(call),
+              Errc::internal, "sweep", "the round's first call is none");
+      first = {static_cast<int>(call), run.latents(bound, 4),
                run.tensor(bound, 5)};
     }
     return run.coast(bound, {task.from, old_here, output}, first, task.to, last,
@@ -148,13 +138,16 @@ void run_guess(const OpRun& run, OpTasks tasks) {
     return kernels::borrow(run.ctx, on_host);
   };
   const Tensor known_here = known(task.from);
-  const double scale = deviation(level_of(run.schedule, task.from));
+  const auto deviation_at = [&](int point) {
+    return deviation(point == 0 ? run.schedule.level(0)
+                                : run.schedule.arrival(point));
+  };
+  const double scale = deviation_at(task.from);
   std::vector<SolverState> guesses;
   for (int point = task.from + 1; point <= task.to; ++point) {
     Tensor& guess = guesses.emplace_back().latents;
     guess = run.ctx.empty(here.shape(), DType::f32);
-    kernels::add_carry(run.ctx, known(point),
-                       deviation(level_of(run.schedule, point)) / scale, here,
+    kernels::add_carry(run.ctx, known(point), deviation_at(point) / scale, here,
                        known_here, guess);
   }
   run.write_states(bound, task.from + 1, std::move(guesses));
