@@ -433,10 +433,9 @@ class Picard final : public BookedMethod {
     // still on its way.
     std::int64_t missing = 0;
     for (const Round& round : rounds_) {
-      missing +=
-          std::ranges::count_if(round.points, [this](const Point& point) {
-            return !point.has_change && book_.is_open(point.evaluation);
-          });
+      for (const Point& point : round.points) {
+        missing += !point.has_change && book_.is_open(point.evaluation) ? 1 : 0;
+      }
     }
     return missing;
   }
@@ -477,27 +476,26 @@ class Picard final : public BookedMethod {
 
   /// All that a round's arithmetic of places and lengths takes for granted.
   [[nodiscard]] bool is_whole(const Round& round) const {
-    const int known = static_cast<int>(round.points.size());
+    const std::vector<Point>& points = round.points;
+    const int known = static_cast<int>(points.size());
     bool fits =
         round.begin < round.end && round.end <= num_calls_ &&
         known <= round.end - round.begin + 1 && round.num_swept < known &&
         round.next_begin <= round.end &&
         static_cast<int>(round.guesses.size()) <= num_calls_ - round.end;
-    for (int i = 0; fits && i < known; ++i) {
-      const Point& point = round.points[static_cast<std::size_t>(i)];
-      const std::vector<Iterate>& older = point.older;
-      fits = older.size() < memory_;
+    for (std::size_t i = 0; fits && i < points.size(); ++i) {
+      const std::vector<Iterate>& older = points[i].older;
+      const bool is_last = i + 1 == points.size();
+      fits = older.size() < memory_ &&
+             (is_last  // its sweep needs the next point
+                  ? points[i].sweep == 0 && !points[i].has_change
+                  : points[i].squares.size() ==
+                        (memory_ > 1 ? 1 + points[i + 1].older.size() : 0));
       for (std::size_t k = 0; fits && k < older.size(); ++k) {
         fits = older[k].squares.size() >= older.size() - k;
       }
-      if (i + 1 == known) {  // its sweep needs the next point
-        return fits && point.sweep == 0 && !point.has_change;
-      }
-      const Point& next = round.points[static_cast<std::size_t>(i) + 1];
-      fits = fits &&
-             point.squares.size() == (memory_ > 1 ? 1 + next.older.size() : 0);
     }
-    return false;
+    return fits;
   }
 
   MethodOptions options_;
