@@ -309,6 +309,9 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   if (!config.guess_from.empty() && !said.initial_guess) {
     said.initial_guess = samplers::InitialGuess::trajectory;
   }
+  if (kind.takes("segments") && !said.num_segments) {
+    said.num_segments = default_segments(config, inputs);
+  }
   MethodOptions options;
   if (kind->defaults != nullptr) {
     constexpr std::uint64_t kMany = 1 << 20;
@@ -318,9 +321,6 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   }
   options.kind = kind;
   options.has_early_results = !config.preview.empty();
-  if (kind.takes("segments")) {
-    options.num_segments = default_segments(config, inputs);
-  }
   apply_choices(said, options);
   const std::size_t speeds = options.segment_speeds.size();
   const int parts = num_network_parts(options);

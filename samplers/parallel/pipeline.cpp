@@ -20,6 +20,12 @@ namespace {
 /// for 28 %. scripts/bench_error.sh measures it.
 constexpr int kFreshShare = 10;
 
+/// Of --stale-at latents, the ages of all cuts together are a 16th of the calls
+/// at most, but one at least. Four segments over 20 steps of the demo model in
+/// bf16, 32 runs, medians: with 1, 2 and 3 the error is 0.022, 0.089 and 0.17;
+/// over 50 steps with 2 and 3 it is 0.017 and 0.030.
+constexpr int kCallsPerAge = 16;
+
 /// A preset is AsyncDiff's own.
 MethodOptions stale_defaults(const MethodChoices& choices, int num_calls,
                              int /*num_workers*/) {
@@ -31,6 +37,13 @@ MethodOptions stale_defaults(const MethodChoices& choices, int num_calls,
                                                      : StaleAt::latents);
   if (!is_published && options.stale_at == StaleAt::cuts) {
     options.final_fresh_steps = num_calls / kFreshShare;
+  }
+  const int num_cuts = choices.num_segments.value_or(2) - 1;
+  const int most = std::max(num_calls / kCallsPerAge, 1);
+  if (options.stale_at == StaleAt::latents && num_calls > 0 &&
+      choices.ages.empty() && num_cuts > most) {
+    options.ages.assign(static_cast<std::size_t>(num_cuts), 0);
+    std::fill_n(options.ages.begin(), most, options.age);
   }
   return options;
 }

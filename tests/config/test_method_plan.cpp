@@ -291,6 +291,27 @@ TEST(MethodPlan, DraftsTheLatentsOfAStaleRunUnlessItsStrideIsTwo) {
   EXPECT_EQ(stale_at(), samplers::StaleAt::cuts);
 }
 
+TEST(MethodPlan, BoundsTheAgeOfStaleLatentsByTheLengthOfTheRun) {
+  Config config;
+  config.method.kind = MethodKind::stale;
+  const auto ages = [&config](int calls) {
+    return make_plan(config, {.num_blocks = 8, .num_calls = calls}).method.ages;
+  };
+  using Ages = std::vector<int>;
+  config.num_workers = 4;
+  EXPECT_EQ(ages(20), (Ages{1, 0, 0}));
+  EXPECT_EQ(ages(32), (Ages{1, 1, 0}));
+  EXPECT_EQ(ages(50), Ages()) << "one for each cut";
+  EXPECT_EQ(ages(0), Ages()) << "the length is not known";
+  config.method.num_segments = 3;
+  EXPECT_EQ(ages(20), (Ages{1, 0}));
+  config.method.ages = {1};
+  EXPECT_EQ(ages(20), Ages()) << "one for each cut, as the user says";
+  config.method.ages.clear();
+  config.method.stale_at = samplers::StaleAt::cuts;
+  EXPECT_EQ(ages(20), Ages()) << "AsyncDiff's ages";
+}
+
 TEST(MethodPlan, EndsARunOfStaleCutsWithFreshStepsUnlessAPresetSaysNone) {
   Config config;
   config.method.kind = MethodKind::stale;
