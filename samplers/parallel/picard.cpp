@@ -1,4 +1,4 @@
-#include "samplers/parallel/picard.h"
+#include "samplers/parallel/op_run.h"
 
 #include <algorithm>
 #include <cmath>

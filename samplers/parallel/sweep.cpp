@@ -4,7 +4,6 @@
 
 #include "kernels/copy.h"
 #include "samplers/parallel/op_run.h"
-#include "samplers/parallel/picard.h"
 
 namespace troupe::samplers {
 namespace {

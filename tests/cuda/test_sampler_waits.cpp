@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "samplers/parallel/picard.h"
+#include "samplers/parallel/op_run.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/sampler_support.h"
 #include "tests/parallel/run_local.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
-#include "samplers/parallel/picard.h"
+#include "samplers/parallel/method.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {

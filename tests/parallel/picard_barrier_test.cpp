@@ -11,7 +11,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/reduction.h"
-#include "samplers/parallel/picard.h"
+#include "samplers/parallel/op_run.h"
 #include "tests/parallel/simulator.h"
 #include "tests/parallel/support.h"
 #include "tests/simulator/symbols.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "samplers/parallel/picard.h"
+#include "samplers/parallel/method.h"
 #include "samplers/solver.h"
 #include "tests/parallel/picard_rounds.h"
 #include "tests/parallel/support.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "samplers/parallel/picard.h"
+#include "samplers/parallel/op_run.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 

@@ -1,5 +1,3 @@
-#include "samplers/parallel/picard.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "samplers/parallel/method.h"
 #include "tests/parallel/picard_rounds.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"

@@ -12,7 +12,7 @@
 
 #include "kernels/core/error.h"
 #include "samplers/parallel/anderson.h"
-#include "samplers/parallel/picard.h"
+#include "samplers/parallel/method.h"
 #include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
