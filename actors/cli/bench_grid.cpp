@@ -49,7 +49,8 @@ constexpr Setting kSettings[] = {
     {"stale --segments 2 --preset asyncdiff2", true},
     {"pipeline --segments 2", true},
     {"picard --window 4 --accept settled --tolerance 0.1", true},
-    {"picard --window 4 --accept settled --tolerance 0.03", true},
+    {"picard --window 4 --accept settled --tolerance 0.05", true},
+    {"picard --window 4 --accept settled --tolerance 0.01", true},
     {"picard --window 4 --accept settled --tolerance 0", true},
 };
 

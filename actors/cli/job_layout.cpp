@@ -493,25 +493,19 @@ void note_gain(const config::WorkerCount& others, JobRequest& request) {
   const bool on_gpu = others.gpu > 0 || request.uses(DeviceKind::cuda);
   const int num_workers =
       (request.only_directs ? 0 : request.num_workers()) + others.cpu;
-  if (method.kind->least_work == nullptr || request.is_emulated || on_gpu ||
-      num_workers == 0) {
+  const std::uint64_t samples = request.num_samples();
+  if (!method.kind.takes("tolerance") ||
+      method.kind.has(samplers::Modifier::cache) || request.is_emulated ||
+      on_gpu || num_workers == 0 ||
+      samples % static_cast<std::uint64_t>(num_workers) != 0) {
     return;
   }
-  const DType compute = request.devices.front().compute;
-  const double work = method.kind->least_work(
-      method, request.schedule.num_model_calls(), compute);
-  const auto samples = static_cast<double>(request.num_samples());
-  if (samples * work / num_workers < std::ceil(samples / num_workers)) {
-    return;
-  }
-  add_note(
-      request.notes,
-      fmt::format(
-          "{} cannot gain with {} on {}: in {} it makes {:g} times the network "
-          "calls of the sequential run, or more; --method auto takes no longer",
-          method.kind->name, counted(request.num_samples(), "sample"),
-          counted(static_cast<std::uint64_t>(num_workers), "worker"),
-          to_string(compute), work));
+  add_note(request.notes,
+           fmt::format(
+               "{} cannot gain with {} on {}: it calls the network as often as "
+               "the sequential run, or more; --method auto takes no longer",
+               method.kind->name, counted(samples, "sample"),
+               counted(static_cast<std::uint64_t>(num_workers), "worker")));
 }
 
 void settle_method(const config::Config& config,

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/core/dtype.h"
-
 namespace troupe::samplers {
 
 class Method;
@@ -123,11 +121,6 @@ struct MethodRow {
   InFlight (*in_flight)(int num_parts, int rows_per_pass) = [](int, int) {
     return InFlight{2, 2};
   };
-  /// How many evaluations the method makes at least per evaluation of the
-  /// sequential run, as measured; null: one.
-  double (*least_work)(const MethodOptions&, int num_calls,
-                       DType compute) = nullptr;
-
   // Of a method without a plan. See the functions of the same names.
   Turn (*turn)(const MethodOptions&, const TurnShape&) = nullptr;
   double (*most_tasks)(const MethodOptions&, int num_calls) = nullptr;

@@ -375,8 +375,8 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
       make_plan(picard, {.num_calls = 100}).method;
   EXPECT_TRUE(starts_with(
       "window", "one per worker, from " + std::to_string(chosen.window_size)));
-  EXPECT_TRUE(starts_with("tolerance", "0.01"));
-  EXPECT_EQ(chosen.tolerance, 0.01);
+  EXPECT_TRUE(starts_with("tolerance", "0.02"));
+  EXPECT_EQ(chosen.tolerance, 0.02);
   EXPECT_TRUE(starts_with("carry", name_of(chosen.carry)));
   EXPECT_TRUE(starts_with("guess", name_of(chosen.initial_guess)));
   EXPECT_TRUE(starts_with("accept", name_of(chosen.accept)));
