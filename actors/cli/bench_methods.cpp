@@ -102,10 +102,25 @@ void write_text(const fs::path& path, const std::string& text) {
   write_file(path, std::as_bytes(std::span(text)));
 }
 
+/// A line for each member of the object, and for each element of its lists.
 void write_json(const fs::path& path, const nlohmann::ordered_json& json) {
-  write_text(
-      path, json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                "\n");
+  const auto text_of = [](const nlohmann::ordered_json& value) {
+    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  std::vector<std::string> members;
+  for (const auto& [key, value] : json.items()) {
+    std::vector<std::string> elements;
+    for (const nlohmann::ordered_json& element :
+         value.is_array() ? value : nlohmann::ordered_json::array()) {
+      elements.push_back(text_of(element));
+    }
+    members.push_back(
+        text_of(key) + ": " +
+        (elements.empty()
+             ? text_of(value)
+             : fmt::format("[\n  {}\n ]", fmt::join(elements, ",\n  "))));
+  }
+  write_text(path, fmt::format("{{\n {}\n}}\n", fmt::join(members, ",\n ")));
 }
 
 /// Four classes of a model that has more, and two pictures of each condition,

@@ -103,7 +103,8 @@ void merge(const std::vector<MethodFigure>& newer, MethodFigures& file) {
   std::erase_if(file.methods, [&](const MethodFigure& old) {
     return std::ranges::any_of(newer, [&](const MethodFigure& one) {
       return one.setting == old.setting &&
-             is_same(one.method.options, old.method.options);
+             (one.name == old.name ||
+              is_same(one.method.options, old.method.options));
     });
   });
   file.methods.insert(file.methods.end(), newer.begin(), newer.end());

@@ -106,7 +106,7 @@ void visit_fields(auto& visit, AnyConst<MethodFigures> auto& r) {
     const std::filesystem::path& path);
 
 /// Adds figures to a file's, in the place of those of the same setting and
-/// method.
+/// method, or the same name: what a name leaves out was another default then.
 void merge(const std::vector<MethodFigure>& newer, MethodFigures& file);
 
 }  // namespace troupe::actors

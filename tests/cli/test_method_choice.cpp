@@ -320,6 +320,9 @@ TEST(MethodTableFile, KeepsFiguresOfOtherSettingsAndMethods) {
   table.methods = {draft, picard, other};
   MethodFigure newer = draft;
   newer.runs = 9;
+  MethodFigure other_default = draft;
+  other_default.method.options.anchor = samplers::Anchor::fresh;
+  table.methods.push_back(other_default);
   merge({newer}, table);
   ASSERT_EQ(table.methods.size(), 3U);
   EXPECT_EQ(table.methods[0].name, "picard");
