@@ -321,6 +321,13 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   }
   options.kind = kind;
   options.has_early_results = !config.preview.empty();
+  if (!options.ages.empty() && !config.method.num_segments &&
+      config.method.segment_speeds.empty()) {
+    // Segments at a cut that does not lag take turns: they are one.
+    said.num_segments = 1 + static_cast<int>(std::ranges::count_if(
+                                options.ages, [](int age) { return age > 0; }));
+    options.ages.clear();
+  }
   apply_choices(said, options);
   const std::size_t speeds = options.segment_speeds.size();
   const int parts = num_network_parts(options);

@@ -216,7 +216,7 @@ std::span<const Option> running_rows() {
        "latents; cuts with --preset or --stride 2"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
        kMethodGroup, kMethods, parsed(&Method::ages, parse_ages),
-       "1; with --stale-at latents a 16th of the calls in all"},
+       "1; latents: on one cut for each 16 calls, one at least"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,
        kMethods, whole(&Method::stride, 1, 2), "1"},
       {"warmup", "warmup-steps", 0, "N",

@@ -89,8 +89,8 @@ TaskList plan_draft(const MethodOptions& options, int num_calls) {
   }
 }
 
-/// The error grows with the part of the run that a window spans: 0.007 for a
-/// 25th, 0.018 for a 16th, 0.028 for a 12th (50 steps, bundled model). But
+/// The error grows with the part of the run that a window spans: 0.006 for a
+/// 25th, 0.012 for a 16th, 0.026 for a 12th (50 steps, bundled model). But
 /// windows of three are taken however short the run is: over 20 steps they are
 /// nearer than windows of four, also with as many rounds.
 MethodOptions draft_defaults(const MethodChoices& /*choices*/, int num_calls,

@@ -22,7 +22,7 @@ constexpr int kFreshShare = 10;
 
 /// Of --stale-at latents, the ages of all cuts together are a 16th of the calls
 /// at most, but one at least. Four segments over 20 steps of the demo model in
-/// bf16, 32 runs, medians: with 1, 2 and 3 the error is 0.022, 0.089 and 0.17;
+/// bf16, 32 runs, medians: with 1, 2 and 3 the error is 0.022, 0.089 and 0.15;
 /// over 50 steps with 2 and 3 it is 0.017 and 0.030.
 constexpr int kCallsPerAge = 16;
 
@@ -71,7 +71,8 @@ std::vector<int> ages_of_inputs(const MethodOptions& options, int num_calls) {
   require(ages.size() == num_cuts, Errc::invalid_argument, "ages",
           "one age per cut: got " + std::to_string(ages.size()) +
               ", expected " + std::to_string(num_cuts) + " for " +
-              counted(options.num_segments, "part"));
+              counted(options.num_segments, "part"),
+          "give --ages with one number for all cuts, or as many as cuts");
   std::vector<int> of_inputs(static_cast<std::size_t>(num_segments(options)));
   for (std::size_t cut = 0; cut < num_cuts; ++cut) {
     require(ages[cut] >= 0, Errc::invalid_argument, "ages",

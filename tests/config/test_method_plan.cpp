@@ -298,11 +298,23 @@ TEST(MethodPlan, BoundsTheAgeOfStaleLatentsByTheLengthOfTheRun) {
     return make_plan(config, {.num_blocks = 8, .num_calls = calls}).method.ages;
   };
   using Ages = std::vector<int>;
+  const auto segments = [&config](int calls) {
+    return make_plan(config, {.num_blocks = 8, .num_calls = calls})
+        .method.num_segments;
+  };
   config.num_workers = 4;
+  EXPECT_EQ(ages(20), Ages()) << "each cut lags";
+  EXPECT_EQ(segments(20), 2);
+  EXPECT_EQ(segments(32), 3);
+  EXPECT_EQ(segments(50), 4);
+  EXPECT_EQ(segments(0), 4) << "the length is not known";
+  config.method.segment_speeds = {1, 1, 1, 1};
+  EXPECT_EQ(ages(20), (Ages{1, 0, 0}));
+  config.method.segment_speeds.clear();
+  config.method.num_segments = 4;
   EXPECT_EQ(ages(20), (Ages{1, 0, 0}));
   EXPECT_EQ(ages(32), (Ages{1, 1, 0}));
   EXPECT_EQ(ages(50), Ages()) << "one for each cut";
-  EXPECT_EQ(ages(0), Ages()) << "the length is not known";
   config.method.num_segments = 3;
   EXPECT_EQ(ages(20), (Ages{1, 0}));
   config.method.ages = {1};
