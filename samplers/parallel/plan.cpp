@@ -87,7 +87,7 @@ void Plan::connect() {
   for (int p = 0; p < num_points(); ++p) {
     point_in[slot_of_point(p)] = p;
   }
-  std::map<int, int> depth_of_part;
+  std::map<std::pair<int, int>, int> depths;  // by part and segment
   for (int i = 0; i < size(); ++i) {
     Node& node = nodes_[static_cast<std::size_t>(i)];
     Task& task = list_.tasks_[static_cast<std::size_t>(i)];
@@ -110,11 +110,10 @@ void Plan::connect() {
     if (task.op->joins()) {
       const int segments = task.op->work == Work::network ? num_segments_ : 1;
       node.units = task.branch == Branch::guided ? 2 * segments : segments;
-      int& of_part = depth_of_part[task.part];
-      node.depth =
-          (kind()->spreads ? node.depth : std::max(node.depth, of_part)) +
-          segments;
-      of_part = node.depth;
+      int& last = depths[{task.part, task.segment}];
+      node.depth = (kind()->spreads ? node.depth : std::max(node.depth, last)) +
+                   segments;
+      last = node.depth;
     }
   }
   if (kind()->spreads) {

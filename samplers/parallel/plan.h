@@ -88,7 +88,7 @@ class Plan {
     /// The oldest point that needs the task; or its round.
     int needed_by = 0;
     /// Network passes that must happen in sequence until the task is done, in
-    /// segments: a pass reads what another made, or runs on the same part.
+    /// segments: a pass reads what another made, or is of the same segment.
     int depth = 0;
     /// What the task adds to the number of evaluations, times `units()`.
     int units = 0;

@@ -348,6 +348,20 @@ TEST(Drafts, AreThePointsOfANetworkThatKnowsTheCleanSample) {
   }
 }
 
+TEST(Plan, CountsRoundsOfAnOnionWhoseStepsOverlap) {
+  for (const CutShape cut : {CutShape::chain, CutShape::onion}) {
+    const MethodOptions options{.kind = MethodKind::stale,
+                                .num_segments = 2,
+                                .cut = cut,
+                                .stale_at = StaleAt::latents};
+    Bench bench(steps(50), Shape{1, 3, 5}, num_segments(options));
+    const auto method = make_method(options, bench.schedule);
+    (void)bench.run(*method, options);
+    EXPECT_EQ(method->progress().nfe, 50);
+    EXPECT_EQ(method->progress().rounds, 26);
+  }
+}
+
 TEST(Plan, RefusesMoreTasksThanFit) {
   const Schedule schedule(steps(20));
   try {
