@@ -195,11 +195,11 @@ std::span<const Option> running_rows() {
        kMethodGroup, kMethods, field(&Config::guess_from), "none"},
       {"accept", "accept-rule", 0, "KIND",
        "picard: settled, or first_failing (ParaDiGMS)", kMethodGroup, kMethods,
-       field(&Method::accept), "settled; first_failing beside --tolerance"},
+       field(&Method::accept), "settled"},
       {"segments", "num-segments", 0, "N",
        "pipeline, stale: parts the network is cut in", kMethodGroup,
        often(kBench) | kMethods, whole(&Method::num_segments, 1),
-       "one per worker, at least 2"},
+       "one per worker, at least 2; stale: in short runs fewer"},
       {"segment-speeds", "", 0, "LIST",
        "pipeline, stale: how fast the workers are, relative to each other, "
        "from the first segment on; a faster one gets more of the network",

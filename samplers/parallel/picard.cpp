@@ -513,13 +513,12 @@ constexpr double kSettledTolerance = 0.02;
 /// bf16), with four 1.3 times, with eight 1.8 times.
 constexpr int kMostSettled = 8;
 
-/// A tolerance without a rule means first_failing, once the only rule, with its
-/// carry and guess: old commands keep their bytes.
+/// With Accept::first_failing the carry and guess of ParaDiGMS; its tolerance
+/// has no default.
 MethodOptions picard_defaults(const MethodChoices& choices, int num_calls,
                               int num_workers) {
   MethodOptions options;
-  options.accept = choices.accept.value_or(
-      choices.tolerance ? Accept::first_failing : Accept::settled);
+  options.accept = choices.accept.value_or(Accept::settled);
   if (options.accept == Accept::settled) {
     options.window_size = num_workers;
     options.tolerance = kSettledTolerance;

@@ -256,7 +256,7 @@ TEST(MethodPlan, TakesPicardsChosenSettingsWhereNoneIsNamed) {
   EXPECT_EQ(options().carry, samplers::Carry::coefficient);
 }
 
-TEST(MethodPlan, ReadsAToleranceThatIsNamedAloneAsParaDigms) {
+TEST(MethodPlan, TakesTheGuessAndCarryOfPicardsAcceptRule) {
   Config config;
   config.method.kind = MethodKind::picard;
   config.method.tolerance = 0.03;
@@ -264,13 +264,13 @@ TEST(MethodPlan, ReadsAToleranceThatIsNamedAloneAsParaDigms) {
     return make_plan(config, {.num_calls = 50}).method;
   };
   EXPECT_EQ(options().tolerance, 0.03);
+  EXPECT_EQ(options().accept, samplers::Accept::settled);
+  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::linear_x0);
+  config.method.accept = samplers::Accept::first_failing;
+  EXPECT_EQ(options().tolerance, 0.03);
   EXPECT_EQ(options().accept, samplers::Accept::first_failing);
   EXPECT_EQ(options().initial_guess, samplers::InitialGuess::last_point);
   EXPECT_EQ(options().carry, samplers::Carry::identity);
-  config.method.accept = samplers::Accept::settled;
-  EXPECT_EQ(options().tolerance, 0.03);
-  EXPECT_EQ(options().accept, samplers::Accept::settled);
-  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::linear_x0);
   config.method.tolerance.reset();
   config.method.accept = samplers::Accept::first_failing;
   EXPECT_EQ(options().tolerance, 0) << "ParaDiGMS's rule has no default";
