@@ -323,7 +323,8 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   options.has_early_results = !config.preview.empty();
   if (!options.ages.empty() && !config.method.num_segments &&
       config.method.segment_speeds.empty()) {
-    // Segments at a cut that does not lag take turns: they are one.
+    // Two segments never work at once if the cut between them does not lag:
+    // they become one segment.
     said.num_segments = 1 + static_cast<int>(std::ranges::count_if(
                                 options.ages, [](int age) { return age > 0; }));
     options.ages.clear();

@@ -199,7 +199,7 @@ std::span<const Option> running_rows() {
       {"segments", "num-segments", 0, "N",
        "pipeline, stale: parts the network is cut in", kMethodGroup,
        often(kBench) | kMethods, whole(&Method::num_segments, 1),
-       "one per worker, at least 2; stale: in short runs fewer"},
+       "one per worker, at least 2; stale: fewer in short runs"},
       {"segment-speeds", "", 0, "LIST",
        "pipeline, stale: how fast the workers are, relative to each other, "
        "from the first segment on; a faster one gets more of the network",
@@ -216,7 +216,7 @@ std::span<const Option> running_rows() {
        "latents; cuts with --preset or --stride 2"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
        kMethodGroup, kMethods, parsed(&Method::ages, parse_ages),
-       "1; latents: on one cut for each 16 calls, one at least"},
+       "1; with --stale-at latents 1 on one cut for each 16 network calls"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,
        kMethods, whole(&Method::stride, 1, 2), "1"},
       {"warmup", "warmup-steps", 0, "N",

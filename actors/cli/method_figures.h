@@ -105,8 +105,9 @@ void visit_fields(auto& visit, AnyConst<MethodFigures> auto& r) {
 [[nodiscard]] MethodFigures read_method_figures(
     const std::filesystem::path& path);
 
-/// Adds figures to a file's, in the place of those of the same setting and
-/// method, or the same name: what a name leaves out was another default then.
+/// Adds figures to a file's. They replace figures of the same setting and
+/// method, and those of the same setting and name: an older program may have
+/// measured these with other defaults.
 void merge(const std::vector<MethodFigure>& newer, MethodFigures& file);
 
 }  // namespace troupe::actors
